@@ -1,0 +1,21 @@
+#!/bin/sh
+# Static analysis: cppcheck and clang-tidy (.clang-tidy says which checks). Exit 0 only when clean.
+set -eu
+for tool in cppcheck clang-tidy; do
+    command -v $tool >/dev/null || {
+        echo "make lint needs $tool: sudo apt-get install $tool" >&2
+        exit 2
+    }
+done
+files=$(find common chapters tests solutions -name '*.c' | sort)
+cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
+    --suppress=missingIncludeSystem --error-exitcode=1 -j "$(nproc)" -I . $files
+for file in $files; do
+    case $file in
+    solutions/*) echo "$file -Iexercises/$(basename "$(dirname "$file")")" ;;
+    tests/grade/ch*) echo "$file -Iexercises/$(basename "$(dirname "$file")")" ;;
+    *) echo "$file -I." ;;
+    esac
+done | xargs -P "$(nproc)" -L 1 sh -c \
+    'clang-tidy --quiet --warnings-as-errors="*" "$0" -- -std=c11 -D_GNU_SOURCE -I. "$1" 2>/dev/null'
+echo 'lint: clean'
