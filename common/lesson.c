@@ -1,0 +1,217 @@
+// What every lesson program does with a kernel: see lesson.h.
+#include "common/lesson.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void lesson_require(const Program *program, AttnStatus status) {
+    if (status != ATTN_OK) {
+        fflush(stdout);
+        fprintf(stderr, "%s: %s\n", program->name, attn_last_error());
+        exit(2);
+    }
+}
+
+void lesson_require_cpu(const Program *program, const Options *options) {
+    if (options->backend == BACKEND_SIMT || options->backend == BACKEND_CUDA) {
+        const char *name = options->backend == BACKEND_SIMT ? "simt" : "cuda";
+        lesson_require(program, attn_fail(ATTN_ERR_UNSUPPORTED,
+                                          "--backend=%s: this chapter has no kernel for it, only "
+                                          "cpu; the CUDA kernels begin in chapter 5",
+                                          name));
+    }
+}
+
+void lesson_require_no_series(const Program *program, const Options *options) {
+    if (options->q != NULL && (options->csv != NULL || options->plot != PLOT_NONE)) {
+        lesson_require(program, attn_fail(ATTN_ERR_ARGUMENT,
+                                          "--csv and --plot show a series of seeded problems and "
+                                          "do not apply to --q, --k, --v files"));
+    }
+}
+
+double lesson_flops(const AttnShape *shape) {
+    double pairs = 0;
+    for (int64_t b = 0; b < shape->batch; b++) {
+        for (int64_t i = 0; i < shape->len_q; i++) {
+            const KeyRange visible = attn_visible_keys(shape, b, i);
+            pairs += (double)(visible.end - visible.begin);
+        }
+    }
+    return 4.0 * pairs * (double)shape->heads_q * (double)shape->dim;
+}
+
+// Compares a problem's outputs, as its storage type would hold them, with the oracle.
+static AttnStatus compare_problem(Problem *problem, int64_t block_q, LessonCheck *check) {
+    Expected expected;
+    const AttnStatus status = expected_make(&expected, &problem->shape, &problem->q, &problem->k,
+                                            &problem->v, problem->dtype);
+    if (status != ATTN_OK) {
+        return status;
+    }
+    tensor_round_to(&problem->o, problem->dtype);
+    check->passed =
+        compare_output(&expected, &problem->o, &problem->lse, block_q, &check->o, &check->lse);
+    expected_free(&expected);
+    if (!tensor_guards_intact(&problem->o) || !tensor_guards_intact(&problem->lse)) {
+        check->passed = false;
+        snprintf(check->o.message, sizeof(check->o.message),
+                 "the kernel wrote outside its outputs: guard words have changed");
+    }
+    return ATTN_OK;
+}
+
+static AttnStatus run_kernel(LessonKernel *kernel, void *context, Problem *problem) {
+    return kernel(context, &problem->shape, problem->q.data, problem->k.data, problem->v.data,
+                  problem->o.data, problem->lse.data);
+}
+
+AttnStatus lesson_check(LessonKernel *kernel, void *context, Problem *problem, int64_t block_q,
+                        LessonCheck *check) {
+    memset(check, 0, sizeof(*check));
+    tensor_poison(&problem->o);
+    tensor_poison(&problem->lse);
+    const AttnStatus status = run_kernel(kernel, context, problem);
+    return status != ATTN_OK ? status : compare_problem(problem, block_q, check);
+}
+
+void lesson_describe(const char *name, const Problem *problem) {
+    const AttnShape *shape = &problem->shape;
+    char window[48] = "";
+    if (shape->window > 0) {
+        snprintf(window, sizeof(window), ", window %lld", (long long)shape->window);
+    }
+    report_text("%s: batch %lld, %lld query heads on %lld KV heads, T = %lld, S = %lld, d = %lld, "
+                "%s, scale %.4g%s%s.",
+                name, (long long)shape->batch, (long long)shape->heads_q,
+                (long long)shape->heads_kv, (long long)shape->len_q, (long long)shape->len_kv,
+                (long long)shape->dim, dtype_name(problem->dtype), attn_scale(shape),
+                shape->causal ? ", causal" : "", window);
+}
+
+AttnStatus lesson_save(const Problem *problem, const Options *options) {
+    const AttnStatus status = problem_save(problem, options);
+    if (status == ATTN_OK && options->out != NULL) {
+        report_text("O saved to %s.", options->out);
+    }
+    if (status == ATTN_OK && options->lse != NULL) {
+        report_text("LSE saved to %s.", options->lse);
+    }
+    return status;
+}
+
+void lesson_check_row(Table *table, const char *name, const LessonCheck *check) {
+    table_row(table, "%s|%.1e|%.3f|%.1e|%.3f|%s", name, check->o.max_error, check->o.worst_ratio,
+              check->lse.max_error, check->lse.worst_ratio, check->passed ? "ok" : "FAILED");
+    if (!check->passed) {
+        printf("  %s: %s\n", name, check->o.message[0] ? check->o.message : check->lse.message);
+    }
+}
+
+// What a timed run works on; `status` keeps the first error.
+typedef struct Rotation {
+    LessonKernel *kernel;
+    void *context;
+    Problem sets[LESSON_INPUT_SETS];
+    int last;
+    int done, total; // runs, for the progress line
+    char what[32];
+    double started;
+    AttnStatus status;
+} Rotation;
+
+static void timed_run(void *context, int run) {
+    Rotation *rotation = context;
+    rotation->last = run % LESSON_INPUT_SETS;
+    const AttnStatus status =
+        run_kernel(rotation->kernel, rotation->context, &rotation->sets[rotation->last]);
+    if (rotation->status == ATTN_OK) {
+        rotation->status = status;
+    }
+    rotation->done++;
+    if (timer_now() - rotation->started > 2.0) {
+        report_progress(rotation->what, rotation->done, rotation->total);
+    }
+}
+
+AttnStatus lesson_time(LessonKernel *kernel, void *context, const AttnShape *shape, DType dtype,
+                       uint64_t seed, int runs, LessonTiming *timing) {
+    memset(timing, 0, sizeof(*timing));
+    Rotation rotation = {.kernel = kernel, .context = context, .total = runs + 1};
+    snprintf(rotation.what, sizeof(rotation.what), "timing N = %lld", (long long)shape->len_kv);
+    AttnStatus status = ATTN_OK;
+    for (int set = 0; set < LESSON_INPUT_SETS && status == ATTN_OK; set++) {
+        status = problem_random(&rotation.sets[set], shape, dtype, seed + (uint64_t)set);
+    }
+    if (status == ATTN_OK) {
+        rotation.started = timer_now();
+        timing->seconds = timer_measure(timed_run, &rotation, runs);
+        report_progress(rotation.what, 0, 0);
+        status = rotation.status;
+    }
+    if (status == ATTN_OK) {
+        status = compare_problem(&rotation.sets[rotation.last], 0, &timing->last);
+    }
+    for (int set = 0; set < LESSON_INPUT_SETS; set++) {
+        problem_free(&rotation.sets[set]);
+    }
+    return status;
+}
+
+char *lesson_time_text(char *text, const TimeStats *seconds) {
+    static const struct {
+        double unit;
+        const char *name;
+    } units[] = {{1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1.0, "s"}};
+    size_t u = 0;
+    while (u + 1 < sizeof(units) / sizeof(units[0]) && seconds->median >= units[u + 1].unit) {
+        u++;
+    }
+    const double unit = units[u].unit;
+    const int digits = seconds->median / unit >= 100 ? 0 : seconds->median / unit >= 10 ? 1 : 2;
+    snprintf(text, 64, "%.*f %s [%.*f, %.*f]", digits, seconds->median / unit, units[u].name,
+             digits, seconds->p10 / unit, digits, seconds->p90 / unit);
+    return text;
+}
+
+AttnStatus lesson_csv_open(LessonCsv *csv, const Options *options, const char *heading) {
+    *csv = (LessonCsv){0};
+    if (options->csv == NULL && options->plot == PLOT_NONE) {
+        return ATTN_OK;
+    }
+    if (options->csv == NULL) {
+        const char *folder = getenv("TMPDIR");
+        snprintf(csv->path, sizeof(csv->path), "%s/lesson-XXXXXX", folder ? folder : "/tmp");
+        const int descriptor = mkstemp(csv->path);
+        if (descriptor < 0) {
+            return attn_fail(ATTN_ERR_IO, "cannot create a temporary file %s for the plot",
+                             csv->path);
+        }
+        close(descriptor);
+        csv->temporary = true;
+    } else if (snprintf(csv->path, sizeof(csv->path), "%s", options->csv) >=
+               (int)sizeof(csv->path)) {
+        return attn_fail(ATTN_ERR_IO, "--csv: the path is longer than %zu characters",
+                         sizeof(csv->path) - 1);
+    }
+    return csv_open(&csv->file, csv->path, heading);
+}
+
+AttnStatus lesson_csv_finish(LessonCsv *csv, const Program *program, const char *script,
+                             const Options *options) {
+    if (csv->file == NULL) {
+        return ATTN_OK;
+    }
+    AttnStatus status = csv_close(csv->file);
+    csv->file = NULL;
+    if (status == ATTN_OK && options->plot != PLOT_NONE) {
+        fflush(stdout);
+        status = plot_run(program->name, script, csv->path, options->plot);
+    }
+    if (csv->temporary) {
+        unlink(csv->path);
+    }
+    return status;
+}

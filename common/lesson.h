@@ -1,0 +1,82 @@
+// What every lesson program does with a kernel: runs it against the oracle, times it on rotating
+// inputs, ends on a bad command line, and keeps the CSV that the plot reads.
+#ifndef COMMON_LESSON_H
+#define COMMON_LESSON_H
+
+#include "common/compare.h"
+#include "common/options.h"
+#include "common/problem.h"
+#include "common/report.h"
+#include "common/timer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A kernel as the programs call it; `context` carries what the kernel needs besides the tensors.
+typedef AttnStatus LessonKernel(void *context, const AttnShape *shape, const float *q,
+                                const float *k, const float *v, float *o, float *lse);
+
+// Unless status is ATTN_OK: one line "ch01: ..." with the last error on stderr, and exit 2.
+void lesson_require(const Program *program, AttnStatus status);
+
+// For a chapter without CUDA kernels: exit 2 when --backend asks for simt or cuda.
+void lesson_require_cpu(const Program *program, const Options *options);
+
+// Exit 2 when --csv or --plot is given with files: both show a series of seeded problems.
+void lesson_require_no_series(const Program *program, const Options *options);
+
+// FLOP of the two products over the keys that are visible, all heads, a multiply-add counting 2:
+// 4 d per (query, visible key). Without masks that is batch heads_q attention_flops(T, S, d).
+double lesson_flops(const AttnShape *shape);
+
+// Runs the kernel once: outputs filled with NaN before, rounded to the problem's storage type and
+// compared with the oracle after, guard words checked. Returns the kernel's or the oracle's error.
+typedef struct LessonCheck {
+    Comparison o, lse;
+    bool passed;
+} LessonCheck;
+AttnStatus lesson_check(LessonKernel *kernel, void *context, Problem *problem, int64_t block_q,
+                        LessonCheck *check);
+
+// One line of text: the problem's sizes and options.
+void lesson_describe(const char *name, const Problem *problem);
+
+// problem_save, and a line of text that names the files written.
+AttnStatus lesson_save(const Problem *problem, const Options *options);
+
+// A correctness table of largest errors, one row a check: table_begin(&table,
+// LESSON_CHECK_HEADINGS) first. A failed check's first failing element is printed at once.
+#define LESSON_CHECK_HEADINGS "case|O error|of bound|LSE error|of bound|result"
+void lesson_check_row(Table *table, const char *name, const LessonCheck *check);
+
+// Times the kernel on LESSON_INPUT_SETS problems of this shape with different seeds, one after the
+// other, and checks the output of the last timed run against the oracle. `runs` timed runs.
+enum { LESSON_INPUT_SETS = 3 };
+typedef struct LessonTiming {
+    TimeStats seconds;
+    LessonCheck last; // the output of the last timed run
+} LessonTiming;
+AttnStatus lesson_time(LessonKernel *kernel, void *context, const AttnShape *shape, DType dtype,
+                       uint64_t seed, int runs, LessonTiming *timing);
+
+// "12.3 ms [12.1, 12.9]", median and [p10, p90], into text (at least 64 bytes); returns text.
+char *lesson_time_text(char *text, const TimeStats *seconds);
+
+// The CSV of one run: --csv FILE, a temporary file when only --plot was given, or none.
+typedef struct LessonCsv {
+    FILE *file; // NULL: no CSV is wanted, csv_row does nothing
+    char path[256];
+    bool temporary;
+} LessonCsv;
+AttnStatus lesson_csv_open(LessonCsv *csv, const Options *options, const char *heading);
+
+// Closes the CSV, draws the plot if one was asked for, removes a temporary file.
+AttnStatus lesson_csv_finish(LessonCsv *csv, const Program *program, const char *script,
+                             const Options *options);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
