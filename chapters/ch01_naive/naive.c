@@ -1,0 +1,103 @@
+// Naive attention, pass by pass. Nothing here is clever: what this file does is what attention is.
+#include "chapters/ch01_naive/naive.h"
+
+#include <math.h>
+
+size_t naive_workspace_floats(const AttnShape *shape) {
+    return 2 * (size_t)shape->len_q * (size_t)shape->len_kv;
+}
+
+// Pass 1: S = scale Q K^T. A key that its query may not see gets -inf and is not read, so that
+// whatever lies there, NaN included, cannot reach the row.
+void naive_scores(const AttnShape *shape, int64_t batch_index, const float *q, const float *k,
+                  float *scores) {
+    const int64_t len_kv = shape->len_kv, dim = shape->dim;
+    const float scale = (float)attn_scale(shape);
+    for (int64_t i = 0; i < shape->len_q; i++) {
+        const KeyRange visible = attn_visible_keys(shape, batch_index, i);
+        for (int64_t j = 0; j < len_kv; j++) {
+            float score = -INFINITY;
+            if (j >= visible.begin && j < visible.end) {
+                float dot = 0.0F;
+                for (int64_t c = 0; c < dim; c++) {
+                    dot += q[i * dim + c] * k[j * dim + c];
+                }
+                score = scale * dot;
+            }
+            scores[i * len_kv + j] = score;
+        }
+    }
+}
+
+// Pass 2: P = softmax(S), row by row, and LSE = m + log(l).
+void naive_softmax(const AttnShape *shape, const float *scores, float *probs, float *lse) {
+    const int64_t len_kv = shape->len_kv;
+    for (int64_t i = 0; i < shape->len_q; i++) {
+        const float *s = scores + i * len_kv;
+        float *p = probs + i * len_kv;
+        float m = -INFINITY;
+        for (int64_t j = 0; j < len_kv; j++) {
+            m = s[j] > m ? s[j] : m;
+        }
+        float l = 0.0F;
+        for (int64_t j = 0; j < len_kv; j++) {
+            p[j] = s[j] == -INFINITY ? 0.0F : expf(s[j] - m); // in an empty row s - m is NaN
+            l += p[j];
+        }
+        if (l == 0.0F) { // no key is visible: P stays 0
+            lse[i] = -INFINITY;
+            continue;
+        }
+        for (int64_t j = 0; j < len_kv; j++) {
+            p[j] /= l;
+        }
+        lse[i] = m + logf(l);
+    }
+}
+
+// Pass 3: O = P V. A visible key is multiplied even where its probability has underflowed to 0:
+// 0 * NaN is NaN, so a NaN in V reaches every row that may see it.
+void naive_weighted_sum(const AttnShape *shape, int64_t batch_index, const float *probs,
+                        const float *v, float *o) {
+    const int64_t len_kv = shape->len_kv, dim = shape->dim;
+    for (int64_t i = 0; i < shape->len_q; i++) {
+        const KeyRange visible = attn_visible_keys(shape, batch_index, i);
+        for (int64_t c = 0; c < dim; c++) {
+            o[i * dim + c] = 0.0F;
+        }
+        for (int64_t j = visible.begin; j < visible.end; j++) {
+            const float p = probs[i * len_kv + j];
+            for (int64_t c = 0; c < dim; c++) {
+                o[i * dim + c] += p * v[j * dim + c];
+            }
+        }
+    }
+}
+
+AttnStatus naive_attention(const AttnShape *shape, const float *q, const float *k, const float *v,
+                           float *o, float *lse, float *workspace) {
+    AttnStatus status = attn_check_shape(shape);
+    if (status == ATTN_OK) {
+        status = attn_check_pointers(shape, q, k, v, o, lse);
+    }
+    if (status == ATTN_OK && workspace == NULL && naive_workspace_floats(shape) > 0) {
+        status = attn_fail(ATTN_ERR_ARGUMENT, "workspace is a null pointer");
+    }
+    if (status != ATTN_OK) {
+        return status;
+    }
+    const int64_t len_q = shape->len_q, len_kv = shape->len_kv, dim = shape->dim;
+    float *scores = workspace;                 // [len_q][len_kv]
+    float *probs = workspace + len_q * len_kv; // [len_q][len_kv]
+    for (int64_t b = 0; b < shape->batch; b++) {
+        for (int64_t h = 0; h < shape->heads_q; h++) {
+            const int64_t q_head = b * shape->heads_q + h;
+            const int64_t kv_head = b * shape->heads_kv + attn_kv_head(shape, h);
+            naive_scores(shape, b, q + q_head * len_q * dim, k + kv_head * len_kv * dim, scores);
+            naive_softmax(shape, scores, probs, lse + q_head * len_q);
+            naive_weighted_sum(shape, b, probs, v + kv_head * len_kv * dim,
+                               o + q_head * len_q * dim);
+        }
+    }
+    return ATTN_OK;
+}
