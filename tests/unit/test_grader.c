@@ -1,0 +1,350 @@
+// The grader against labs that misbehave, answers of all kinds, and its own output formats.
+#include "tests/unit/fake_course.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- helpers ------------------------------------------------------------------------------------
+
+static json_t *parse(const char *text) {
+    json_error_t error;
+    json_t *value = json_loads(text, 0, &error);
+
+    if (value == NULL) {
+        ck_abort_msg("not JSON, line %d: %s\n%s", error.line, error.text, text);
+    }
+    return value;
+}
+
+// The lab's tests of a JSON report, borrowed.
+static json_t *lab_tests(const json_t *report) {
+    const json_t *chapter = json_array_get(json_object_get(report, "chapters"), 0);
+    const json_t *lab = json_array_get(json_object_get(chapter, "labs"), 0);
+
+    return json_object_get(lab, "tests");
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text != NULL ? text : "";
+}
+
+// Processes whose name is `name`.
+static int count_processes(const char *name) {
+    DIR *proc = opendir("/proc");
+    const struct dirent *entry;
+    int found = 0;
+
+    ck_assert_ptr_nonnull(proc);
+    while ((entry = readdir(proc)) != NULL) {
+        char path[300];
+        char line[64] = "";
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+        file = fopen(path, "r");
+        if (file != NULL) {
+            if (fgets(line, sizeof(line), file) != NULL) {
+                line[strcspn(line, "\n")] = '\0';
+            }
+            fclose(file);
+        }
+        found += strcmp(line, name) == 0 ? 1 : 0;
+    }
+    closedir(proc);
+    return found;
+}
+
+// ---- labs that misbehave ------------------------------------------------------------------------
+
+typedef struct Hostile {
+    const char *add;     // the body of lab_add, NULL for the right one
+    const char *fill;    // of lab_fill
+    int score;           // of 4
+    const char *test;    // the test whose message is checked
+    const char *message; // what it contains; "" when the test passes
+} Hostile;
+
+static const Hostile hostiles[] = {
+    {NULL, NULL, 4, "adds", ""},
+    {"return 0;", "", 0, "adds", "sum: got 0, expected 5"},
+    {"return 0;", "", 0, "fills", "4 of 4 values are wrong; all are NaN"},
+    {"return 0;", "", 0, "nothing", "not counted: pass `adds` first"},
+    {NULL, "out[0] = 0; out[1] = 1; out[2] = 7; out[3] = 3; (void)count;", 1, "fills",
+     "out[row 1][column 0]: got 7, expected 2 (off by 5, allowed 1e-06)"},
+    {NULL, "for (size_t i = 0; i < count; i++) { out[i] = NAN; }", 2, "fills", "got nan"},
+    {NULL, "for (size_t i = 0; i < count; i++) { out[i] = INFINITY; }", 2, "fills", "got inf"},
+    // memory
+    {NULL, "out[count] = 1.0f;", 1, "fills",
+     "heap-buffer-overflow: a write of 4 bytes, 0 bytes past the end of an array of 16 bytes"},
+    {NULL, "if (count) { out[0] = out[-1]; }", 2, "fills",
+     "a read of 4 bytes, 4 bytes before the start of an array of 16 bytes"},
+    {"volatile int v[2] = {a, b}; return v[a + b];", NULL, 2, "adds", "lab1_sum.c:10"},
+    {"int *volatile p = NULL; return *p + a + b;", NULL, 2, "adds", "null pointer"},
+    {"volatile int big = 2147483647; return big + a + b;", NULL, 2, "adds",
+     "undefined behaviour at lab1_sum.c:10:"},
+    {"char *volatile p = malloc(4); free(p); return p[0] + a + b;", NULL, 2, "adds",
+     "heap-use-after-free"},
+    {"char *volatile p = malloc(4); free(p); free(p); return a + b;", NULL, 2, "adds",
+     "memory freed twice"},
+    // the end of the process
+    {"exit(a + b - 5);", NULL, 2, "adds", "exit(0) before the test was over"},
+    {"_exit(a + b);", NULL, 2, "adds", "exit(5) before the test was over"},
+    {"abort(); return a + b;", NULL, 2, "adds", "SIGABRT"},
+    {"raise(SIGTERM); return a + b;", NULL, 2, "adds", "SIGTERM"},
+    {"kill(0, SIGKILL); return a + b;", NULL, 2, "adds", "SIGKILL"},
+    {"volatile int zero = 0; return (a + b) / zero;", NULL, 2, "adds", "division by zero"},
+    // time
+    {"for (volatile unsigned i = (unsigned)(a + b);; i++) {}", NULL, 2, "adds", "still running"},
+    {"for (;;) { pause(); } return a + b;", NULL, 2, "adds", "still running after 2 s"},
+    {"raise(SIGSTOP); return a + b;", NULL, 2, "adds", "still running after 2 s"},
+    // output
+    {"for (;;) { puts(\"0123456789012345678901234567890123456789\"); } return a + b;", NULL, 2,
+     "adds", "printed more than 64 KiB"},
+    {"puts(\"  ok   adds 1/1\"); return a - b;", NULL, 2, "adds", "got -1"},
+    {"char fake[37] = \"P\\x20\"; for (int fd = 3; fd < 20; fd++) { if (write(fd, fake, 37) < 0) { "
+     "continue; } } return a - b;",
+     NULL, 2, "adds", "wrote into a file descriptor that it did not open"},
+    {"close(0); close(1); close(2); return a + b;", NULL, 4, "adds", ""},
+    {"for (int fd = 0; fd < 64; fd++) { close(fd); } return a + b;", NULL, 2, "adds",
+     "could not report its result"},
+    // processes
+    {"fork(); return a + b;", NULL, 4, "adds", ""},
+    {"return fork() == 0 ? a + b : 0;", NULL, 2, "adds", "got 0"},
+    {"for (;;) { fork(); } return a + b;", NULL, 2, "adds", "started more than 64 processes"},
+};
+
+START_TEST(misbehaving_lab) {
+    const Hostile *hostile = &hostiles[_i];
+    char words[64];
+    json_t *report;
+    json_t *test;
+    size_t index;
+    char *out;
+    bool found = false;
+
+    course_put_lab("exercises", hostile->add, hostile->fill);
+    snprintf(words, sizeof(words), "--lab 1 --timeout %d --format json ch77",
+             strstr(hostile->message, "still running") != NULL ? 2 : 30);
+    out = grade_status(words, hostile->score == 4 ? 0 : 1);
+    report = parse(out);
+    json_array_foreach(lab_tests(report), index, test) {
+        if (strcmp(text_of(test, "name"), hostile->test) == 0) {
+            found = true;
+            if (strstr(text_of(test, "message"), hostile->message) == NULL ||
+                (hostile->message[0] == '\0') != (strcmp(text_of(test, "status"), "passed") == 0)) {
+                ck_abort_msg("`%s` is not in:\n%s", hostile->message, out);
+            }
+        }
+    }
+    ck_assert(found);
+    if (json_integer_value(json_object_get(report, "score")) != hostile->score) {
+        ck_abort_msg("expected a score of %d:\n%s", hostile->score, out);
+    }
+    json_decref(report);
+    free(out);
+}
+END_TEST
+
+// clang's symbolizer is a program of its own and may be missing, so this asks gcc.
+START_TEST(a_sanitizer_report_names_the_line) {
+    const char *compiler = getenv("CC");
+    char *out;
+
+    if (compiler != NULL && strstr(compiler, "clang") != NULL) {
+        return;
+    }
+    course_put_lab("exercises", NULL, "out[count] = 1.0f;");
+    out = grade_status("--lab 1 --format json ch77", 1);
+    has(out, "of an array of 16 bytes, at lab1_sum.c:13 in lab_fill()");
+    free(out);
+}
+END_TEST
+
+START_TEST(memory_without_end_is_stopped) {
+    char *out;
+
+    course_put_lab("exercises",
+                   "for (;;) { char *volatile p = malloc(1 << 20); memset(p, a + b, 1 << 20); }",
+                   NULL);
+    out = grade_status("--lab 1 --test adds --timeout 60 ch77", 1);
+    has(out, "used more than 1024 MiB of memory, stopped");
+    free(out);
+}
+END_TEST
+
+START_TEST(lingering_children_are_killed) {
+    char *out;
+
+    course_put_lab("exercises",
+                   "if (fork() == 0) { setsid(); if (fork() == 0) { setsid(); "
+                   "prctl(PR_SET_NAME, \"tbt-lingers\"); for (;;) { pause(); } } _exit(0); } "
+                   "usleep(50000); return a + b;",
+                   NULL);
+    out = grade_status("--lab 1 ch77", 0);
+    ck_assert_int_eq(count_processes("tbt-lingers"), 0);
+    free(out);
+}
+END_TEST
+
+START_TEST(a_constructor_cannot_end_the_run) {
+    char *out;
+
+    course_put("exercises/ch77/lab1_sum.c",
+               "#include \"labs.h\"\n#include <unistd.h>\n"
+               "__attribute__((constructor)) static void first(void) { _exit(0); }\n"
+               "int lab_add(int a, int b) { return a + b; }\n"
+               "void lab_fill(float *out, size_t count) { (void)out; (void)count; }\n");
+    out = grade_status("--lab 1 ch77", 1);
+    has(out, "exit(0) before the test was over");
+    has(out, "0/4");
+    free(out);
+}
+END_TEST
+
+START_TEST(compile_error_costs_its_lab_alone) {
+    char *out;
+
+    course_put_lab("exercises", "return a + ;", NULL);
+    course_put("exercises/ch77/answers.txt", "q1 = 512 MiB\nq2 = 3\n");
+    out = grade_status("ch77", 1);
+    has(out, "lab1_sum.c:10:16: error: expected expression");
+    has(out, "FAIL fills");
+    has(out, "does not compile");
+    has(out, "ok   q1");
+    has(out, "ch77     2/6");
+    lacks(out, "grade.d");
+    free(out);
+    course_put("exercises/ch77/lab1_sum.c", "int lab_add(int a, int b) { return a + b; }\n");
+    out = grade_status("--lab 1 ch77", 1);
+    has(out, "`lab_fill` is not defined");
+    free(out);
+    ck_assert_int_eq(unlink("exercises/ch77/lab1_sum.c"), 0);
+    out = grade_status("--lab 1 ch77", 1);
+    has(out, "there is no file exercises/ch77/lab1_sum.c");
+    free(out);
+}
+END_TEST
+
+START_TEST(warnings_are_shown) {
+    char *out;
+
+    course_put_lab("exercises", "int unused; return a + b;", NULL);
+    out = grade_status("--lab 1 ch77", 0);
+    has(out, "unused variable");
+    free(out);
+}
+END_TEST
+
+START_TEST(a_stub_gets_a_short_report) {
+    char *out;
+
+    course_put_lab("exercises", "return 0;", "printf(\"%zu\\n\", count); (void)out;");
+    course_put("exercises/ch77/answers.txt", "q1 = ?\nq2 = ?\n");
+    out = grade_status("ch77", 1);
+    has(out, "case:  2 + 3");
+    has(out, "hint:  add a to b");
+    lacks(out, "hint:  count from 0");
+    lacks(out, "count the bytes");
+    has(out, "not answered yet");
+    has(out, "ch77     0/6    [----------]");
+    ck_assert_int_le(longest_line(out), 80);
+    ck_assert_int_le(count_lines(out), 20);
+    free(out);
+    out = grade_status("--lab 1 --test fills ch77", 1);
+    has(out, "hint:  count from 0");
+    has(out, "print: 4");
+    has(out, "gdb --args build/labs/ch77_lab1 --run fills");
+    lacks(out, "adds");
+    free(out);
+}
+END_TEST
+
+START_TEST(guard_words_without_sanitizers) {
+    char *out;
+
+    course_put_lab("exercises", NULL, "for (size_t i = 0; i <= count; i++) { out[i] = (float)i; }");
+    out = grade_status("--no-sanitizers --lab 1 ch77", 1);
+    has(out, "a write 0 bytes past the end of an array of 16 bytes");
+    free(out);
+}
+END_TEST
+
+START_TEST(from_takes_labs_and_not_their_header) {
+    char *out;
+
+    course_put("right/ch77/labs.h", "#error this header must not be used\n");
+    out = grade_status("--from right ch77", 0);
+    has(out, "ch77     6/6    [##########]");
+    free(out);
+    out = grade_status("--from nowhere ch77", 1);
+    has(out, "ch77     0/6    [----------]");
+    free(out);
+}
+END_TEST
+
+START_TEST(changed_sources_are_rebuilt) {
+    char *out;
+
+    course_put("common/extra.h", "#define EXTRA 5\n");
+    course_put("common/extra.c", "#include \"common/extra.h\"\nint extra(void);\n"
+                                 "int extra(void) { return EXTRA; }\n");
+    course_put_lab("exercises", "int extra(void); return extra() + 0 * a * b;", NULL);
+    free(grade_status("--lab 1 ch77", 0));
+    course_put("common/extra.h", "#define EXTRA 6\n");
+    out = grade_status("--lab 1 ch77", 1);
+    has(out, "got 6, expected 5");
+    free(out);
+    unlink("common/extra.c");
+    out = grade_status("--lab 1 ch77", 1);
+    has(out, "`extra` is not defined");
+    free(out);
+}
+END_TEST
+
+START_TEST(mistakes_in_the_command) {
+    grade_error("ch99", "ch99 has no labs; chapters with labs: ch77");
+    grade_error("--format html ch77", "the formats are");
+    grade_error("--lab 5 ch77", "there is no lab 5");
+    grade_error("--lab x ch77", "--lab x");
+    grade_error("--test nope ch77", "no test or question is named `nope`");
+    grade_error("--timeout 0 ch77", "--timeout 0");
+    grade_error("--nonsense", "--help");
+    grade_error("--from right --out /nonexistent/file ch77", "/nonexistent/file");
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("grader");
+    TCase *tests = tcase_create("grader");
+    const int hostile_count = sizeof(hostiles) / sizeof(hostiles[0]);
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_set_timeout(tests, 120);
+    tcase_add_unchecked_fixture(tests, course_enter, course_leave);
+    tcase_add_loop_test(tests, misbehaving_lab, 0, hostile_count);
+    tcase_add_test(tests, a_sanitizer_report_names_the_line);
+    tcase_add_test(tests, memory_without_end_is_stopped);
+    tcase_add_test(tests, lingering_children_are_killed);
+    tcase_add_test(tests, a_constructor_cannot_end_the_run);
+    tcase_add_test(tests, compile_error_costs_its_lab_alone);
+    tcase_add_test(tests, warnings_are_shown);
+    tcase_add_test(tests, a_stub_gets_a_short_report);
+    tcase_add_test(tests, guard_words_without_sanitizers);
+    tcase_add_test(tests, from_takes_labs_and_not_their_header);
+    tcase_add_test(tests, changed_sources_are_rebuilt);
+    tcase_add_test(tests, mistakes_in_the_command);
+    suite_add_tcase(suite, tests);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

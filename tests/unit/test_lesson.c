@@ -1,0 +1,190 @@
+// What the lesson programs share: a right kernel passes, a wrong one fails, a bad call ends them.
+#include "common/lesson.h"
+
+#include "common/model.h"
+#include "common/reference.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const Program program = {.name = "ch99", .title = "a test", .summary = "nothing"};
+
+// How the stand-in kernel below behaves.
+typedef enum Behaviour { RIGHT, WRONG_ELEMENT, WRITES_NOTHING, WRITES_OUTSIDE, FAILS } Behaviour;
+
+// The oracle as a kernel, with one fault at most.
+static AttnStatus stand_in(void *context, const AttnShape *shape, const float *q, const float *k,
+                           const float *v, float *o, float *lse) {
+    const Behaviour behaviour = *(const Behaviour *)context;
+    if (behaviour == FAILS) {
+        return attn_fail(ATTN_ERR_UNSUPPORTED, "dim %lld: no", (long long)shape->dim);
+    }
+    if (behaviour == WRITES_NOTHING) {
+        return ATTN_OK;
+    }
+    const size_t count = attn_count_q(shape), rows = attn_count_lse(shape);
+    double *o_wide = calloc(count, sizeof(*o_wide));
+    double *lse_wide = calloc(rows, sizeof(*lse_wide));
+    ck_assert(o_wide != NULL && lse_wide != NULL);
+    const ReferenceForward out = {.o = o_wide, .lse = lse_wide};
+    const AttnStatus status = reference_forward(shape, q, k, v, &out);
+    for (size_t e = 0; e < count; e++) {
+        o[e] = (float)o_wide[e];
+    }
+    for (size_t e = 0; e < rows; e++) {
+        lse[e] = (float)lse_wide[e];
+    }
+    free(o_wide);
+    free(lse_wide);
+    if (behaviour == WRONG_ELEMENT) {
+        o[count - 1] += 0.5F;
+    }
+    if (behaviour == WRITES_OUTSIDE) {
+        volatile float *past = o;
+        past[count] = 0.0F; // a guard word, inside the allocation
+    }
+    return status;
+}
+
+static const AttnShape small = {1, 2, 1, 5, 7, 8, 0, true, 0, NULL};
+
+static bool check_passes(Behaviour behaviour, DType dtype) {
+    Problem problem;
+    LessonCheck check;
+    ck_assert_int_eq(problem_random(&problem, &small, dtype, 3), ATTN_OK);
+    ck_assert_int_eq(lesson_check(stand_in, &behaviour, &problem, 0, &check), ATTN_OK);
+    ck_assert_uint_eq(check.o.checked, attn_count_q(&small));
+    ck_assert_uint_eq(check.lse.checked, attn_count_lse(&small));
+    ck_assert(check.passed == (check.o.message[0] == '\0' && check.lse.message[0] == '\0'));
+    problem_free(&problem);
+    return check.passed;
+}
+
+START_TEST(check_tells_right_from_wrong) {
+    ck_assert(check_passes(RIGHT, DTYPE_F32));
+    ck_assert(check_passes(RIGHT, DTYPE_F16));
+    ck_assert(check_passes(RIGHT, DTYPE_BF16));
+    ck_assert(!check_passes(WRONG_ELEMENT, DTYPE_F32));
+    ck_assert(!check_passes(WRITES_NOTHING, DTYPE_F32));
+    ck_assert(!check_passes(WRITES_OUTSIDE, DTYPE_F32));
+}
+END_TEST
+
+START_TEST(errors_are_returned) {
+    Problem problem;
+    LessonCheck check;
+    LessonTiming timing;
+    Behaviour behaviour = FAILS;
+    ck_assert_int_eq(problem_random(&problem, &small, DTYPE_F32, 3), ATTN_OK);
+    ck_assert_int_eq(lesson_check(stand_in, &behaviour, &problem, 0, &check), ATTN_ERR_UNSUPPORTED);
+    ck_assert(!check.passed);
+    problem_free(&problem);
+    ck_assert_int_eq(lesson_time(stand_in, &behaviour, &small, DTYPE_F32, 1, 2, &timing),
+                     ATTN_ERR_UNSUPPORTED);
+    ck_assert_str_eq(attn_last_error(), "dim 8: no");
+}
+END_TEST
+
+START_TEST(timing_checks_the_last_run) {
+    LessonTiming timing;
+    Behaviour behaviour = RIGHT;
+    ck_assert_int_eq(lesson_time(stand_in, &behaviour, &small, DTYPE_F32, 1, 4, &timing), ATTN_OK);
+    ck_assert_int_eq(timing.seconds.runs, 4);
+    ck_assert(timing.seconds.median > 0);
+    ck_assert(timing.last.passed);
+    behaviour = WRONG_ELEMENT;
+    ck_assert_int_eq(lesson_time(stand_in, &behaviour, &small, DTYPE_F32, 1, 4, &timing), ATTN_OK);
+    ck_assert(!timing.last.passed);
+}
+END_TEST
+
+START_TEST(flops_count_visible_keys) {
+    AttnShape shape = {2, 6, 2, 40, 70, 16, 0, false, 0, NULL};
+    ck_assert_double_eq(lesson_flops(&shape), 12 * attention_flops(40, 70, 16));
+    shape.len_q = shape.len_kv = 10;
+    shape.causal = true;
+    ck_assert_double_eq(lesson_flops(&shape), 12.0 * 4 * 16 * 55);
+    shape.window = 1;
+    ck_assert_double_eq(lesson_flops(&shape), 12.0 * 4 * 16 * 10);
+}
+END_TEST
+
+START_TEST(time_text) {
+    char text[64];
+    const TimeStats milli = {.median = 0.01234, .p10 = 0.0121, .p90 = 0.0129};
+    const TimeStats second = {.median = 1.5, .p10 = 1.25, .p90 = 2};
+    const TimeStats micro = {.median = 250e-6, .p10 = 249e-6, .p90 = 1300e-6};
+    ck_assert_str_eq(lesson_time_text(text, &milli), "12.3 ms [12.1, 12.9]");
+    ck_assert_str_eq(lesson_time_text(text, &second), "1.50 s [1.25, 2.00]");
+    ck_assert_str_eq(lesson_time_text(text, &micro), "250 us [249, 1300]");
+}
+END_TEST
+
+START_TEST(csv_is_written_where_asked) {
+    LessonCsv csv;
+    Options options = {0};
+    ck_assert_int_eq(lesson_csv_open(&csv, &options, "a,b"), ATTN_OK);
+    ck_assert_ptr_null(csv.file);
+    csv_row(csv.file, "1,2");
+    ck_assert_int_eq(lesson_csv_finish(&csv, &program, "none.gp", &options), ATTN_OK);
+
+    char path[] = "/tmp/test-lesson-XXXXXX", line[16] = "";
+    const int descriptor = mkstemp(path);
+    ck_assert_int_ge(descriptor, 0);
+    options.csv = path;
+    ck_assert_int_eq(lesson_csv_open(&csv, &options, "a,b"), ATTN_OK);
+    csv_row(csv.file, "1,2");
+    ck_assert_int_eq(lesson_csv_finish(&csv, &program, "none.gp", &options), ATTN_OK);
+    ck_assert_int_eq(read(descriptor, line, sizeof(line) - 1), 8);
+    ck_assert_str_eq(line, "a,b\n1,2\n");
+    close(descriptor);
+    unlink(path);
+
+    options = (Options){.plot = PLOT_TERM};
+    ck_assert_int_eq(lesson_csv_open(&csv, &options, "a,b"), ATTN_OK);
+    ck_assert(csv.temporary);
+    ck_assert_int_eq(access(csv.path, F_OK), 0);
+    options.plot = PLOT_NONE;
+    ck_assert_int_eq(lesson_csv_finish(&csv, &program, "none.gp", &options), ATTN_OK);
+    ck_assert_int_ne(access(csv.path, F_OK), 0);
+
+    options = (Options){.csv = "/no/such/folder/file.csv"};
+    ck_assert_int_eq(lesson_csv_open(&csv, &options, "a,b"), ATTN_ERR_IO);
+}
+END_TEST
+
+START_TEST(an_error_ends_the_program) {
+    lesson_require(&program, ATTN_OK);
+    lesson_require(&program, attn_fail(ATTN_ERR_SHAPE, "expected in this test"));
+}
+END_TEST
+
+START_TEST(simt_ends_a_cpu_chapter) {
+    Options options = {.backend = BACKEND_CPU};
+    lesson_require_cpu(&program, &options);
+    options.backend = BACKEND_SIMT;
+    lesson_require_cpu(&program, &options);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("lesson");
+    TCase *tests = tcase_create("lesson");
+    tcase_add_test(tests, check_tells_right_from_wrong);
+    tcase_add_test(tests, errors_are_returned);
+    tcase_add_test(tests, timing_checks_the_last_run);
+    tcase_add_test(tests, flops_count_visible_keys);
+    tcase_add_test(tests, time_text);
+    tcase_add_test(tests, csv_is_written_where_asked);
+    tcase_add_exit_test(tests, an_error_ends_the_program, 2);
+    tcase_add_exit_test(tests, simt_ends_a_cpu_chapter, 2);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
