@@ -1,0 +1,65 @@
+// What a lab's suite is written with. A suite is one file, tests/grade/chNN/labK_name.c, linked
+// with the learner's labK_name.c, the harness and common/. The grader runs every test in a process
+// of its own, so a test may crash, hang or call exit without hurting another.
+#ifndef TESTS_GRADE_GRADE_H
+#define TESTS_GRADE_GRADE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// ---- a lab's suite: coding labs -----------------------------------------------------------------
+
+typedef struct GradeTest {
+    const char *name; // one word, as mutants name it
+    int points;
+    bool gated;        // an error or empty case: counts only when the lab's first test passes
+    void (*run)(void); // returns when the test passes; calls grade_fail otherwise
+    const char *hint;  // the likely cause, one or two sentences, printed when the test fails
+} GradeTest;
+
+// Each suite defines these two; the table ends with an entry whose name is NULL. Its first entry is
+// the lab's first positive test and is not gated. Order: from the smallest case to the largest.
+extern const char grade_title[];
+extern const GradeTest grade_tests[];
+
+// Says which case is about to run (printf-style, one line); shown when the test fails or crashes.
+void grade_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Fails the test with a message (printf-style; may have several lines) and ends its process.
+_Noreturn void grade_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Fails unless |got - want| <= tolerance, or both are the same infinity. NaN always fails.
+// `what` names the value: "lse", "o[3]".
+void expect_close(const char *what, double got, double want, double tolerance);
+
+// The same for rows x columns values; the message gives the first failing row and column, got and
+// expected there, and how many of all failed. `tolerance` is absolute.
+void expect_array(const char *what, const float *got, const double *want, size_t rows,
+                  size_t columns, double tolerance);
+
+// Fails unless got == want.
+void expect_int(const char *what, int64_t got, int64_t want);
+
+// Memory filled with NaN (0xFF bytes), with guard words on both sides that are checked when the
+// test returns (the sanitizer build also stops at the first access outside). Freed at exit.
+void *grade_alloc(size_t bytes);
+float *grade_floats(size_t count);
+
+// A deterministic value for element `index` of stream `seed`: normal, mean 0, deviation 1.
+float grade_normal(uint64_t seed, uint64_t index);
+
+// ---- a chapter's numeric questions: tests/grade/chNN/questions.c --------------------------------
+
+typedef struct GradeQuestion {
+    const char *name; // as in answers.txt: "q1"
+    int points;
+    double (*expected)(void); // computed, from the formulas of common/model.h where there is one
+    double tolerance;         // relative: 0.01 accepts 1 %
+    const char *unit;         // the unit asked for, "" when it is a plain number
+    const char *hint;
+} GradeQuestion;
+
+extern const GradeQuestion grade_questions[]; // ends with an entry whose name is NULL
+
+#endif

@@ -1,0 +1,281 @@
+// The grader's own header: text buffers, running a child under limits, building, grading, and the
+// results that the output formats read. What a lab's suite is written with is in grade.h.
+#ifndef TESTS_GRADE_GRADER_H
+#define TESTS_GRADE_GRADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+enum { PATH_BYTES = 1024 };
+
+// ---- text.c: text and files ---------------------------------------------------------------------
+
+typedef struct Text {
+    char *data; // always ends with a zero byte once something was added; NULL when empty
+    size_t length;
+    size_t capacity;
+} Text;
+
+// Prints "grade: ..." on stderr and ends the program with status 2.
+_Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+void *allocate(size_t count, size_t size); // zeroed; ends the program when memory is out
+void text_add(Text *text, const char *data, size_t length);
+void text_format(Text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_free(Text *text);
+char *copy_text(const char *text);                                                // to be freed
+char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2))); // to be freed
+
+// A new string in which `from` is replaced by `to` everywhere.
+char *replace_text(const char *text, const char *from, const char *to);
+
+// The whole file, zero byte appended, to be freed; NULL (errno set) when it cannot be read or is
+// not a regular file of at most `limit` bytes.
+char *read_file(const char *path, size_t limit);
+
+// Writes a file through a temporary one and a rename. False (errno set) on an error.
+bool write_file(const char *path, const char *text);
+
+// Replaces what is not printable UTF-8, a line end or a tab by "?": what a learner's program
+// printed goes to terminals and into XML. NULL is accepted.
+void make_printable(char *text);
+
+bool file_exists(const char *path);
+bool make_directories(const char *path); // as mkdir -p
+void remove_tree(const char *path);      // as rm -rf
+
+// Regular files of a directory that begin with `prefix` and end with `suffix`, sorted; the names
+// without the directory. A directory that does not exist has none.
+typedef struct Names {
+    char **name;
+    size_t count;
+} Names;
+
+Names list_files(const char *directory, const char *prefix, const char *suffix);
+void names_add(Names *names, const char *name);
+void names_free(Names *names);
+
+// ---- sandbox.c: a child process under limits ----------------------------------------------------
+
+typedef struct Limits {
+    double seconds; // wall time; the processor time is limited to a little more
+    size_t output;  // bytes of stdout and stderr together
+    size_t memory;  // resident bytes of the child and its descendants
+} Limits;
+
+typedef enum RunEnd {
+    END_EXIT,     // code is the exit status
+    END_SIGNAL,   // code is the signal
+    END_TIME,     // killed: too long
+    END_OUTPUT,   // killed: printed too much
+    END_MEMORY,   // killed: too much memory
+    END_PROCESSES // killed: too many processes
+} RunEnd;
+
+typedef struct Run {
+    RunEnd end;
+    int code;
+    bool passed;   // a pass record with the right nonce came
+    bool garbled;  // the record pipe carried something that the harness does not write
+    char *title;   // records, NULL where none came
+    char *in_case; // the last one
+    char *failure;
+    Names entries;
+    Text output; // stdout and stderr
+    double seconds;
+} Run;
+
+enum { MAX_PROCESSES = 64 }; // of one run at a time
+
+// What a run's processes (its process group, and orphans that came back to this process) hold.
+typedef struct Census {
+    size_t processes;
+    size_t memory; // resident bytes
+} Census;
+
+Census take_census(pid_t group);
+size_t resident_bytes(pid_t pid); // of one process; 0 when it is gone
+
+// Kills what is left of a run and reaps it, so that neither processes nor zombies remain. This
+// process must have no other children.
+void kill_descendants(pid_t group);
+
+// Runs a trusted command (the compiler), found on PATH, with this program's environment.
+void run_tool(Run *run, char *const *argv, const Limits *limits);
+
+// Runs an executable that holds a learner's code: clean environment, a temporary directory as the
+// working directory, as an unprivileged user when this program is root, record and nonce pipes.
+void run_suite(Run *run, const char *executable, char *const *argv, const Limits *limits);
+
+void run_free(Run *run);
+void remove_scratch(void); // the working directory of a suite that was cut short
+
+// Ctrl-C and the like kill what runs, remove the temporary files and end the program.
+void catch_interrupts(void);
+bool was_interrupted(void);
+
+// ---- build.c: compiling -------------------------------------------------------------------------
+
+typedef struct Options {
+    const char *from;   // lab files come from from/chNN/
+    const char *format; // text, tap, junit, gradescope, json
+    const char *out;    // NULL: stdout
+    const char *build;  // the build directory
+    const char *compiler;
+    int lab;          // 0: all
+    const char *test; // NULL: all
+    double seconds;   // wall time of one test
+    bool sanitize;
+    bool show_steps; // a line that says what runs, while it runs
+} Options;
+
+extern Options options;
+
+// Compiles what every lab shares (the harness, common/) and the suites of the chapters named, where
+// they are older than their sources. Ends the program with the compiler's message on an error.
+void build_shared(const Names *chapters);
+
+// Where build_shared leaves things, to be freed: an executable that lists a suite's tests without
+// the learner's code, or a chapter's questions. `suite` is "lab1_name" or "questions".
+char *lister_path(const char *chapter, const char *suite);
+
+// Compiles one lab file and links it with its suite. Returns the executable's path (to be freed),
+// or NULL when that failed. `log` receives the compiler's messages, this machine's paths removed.
+char *build_lab(const char *chapter, const char *suite, const char *source, Text *log);
+
+void build_end(void); // removes this process's temporary files
+
+// Runs job(context, i) for every i < count in as many processes as there are processors. `done` is
+// called in this process, in the order of i, as soon as job i and all before it ended; ok is false
+// when the job's process ended without finishing it.
+typedef void (*Job)(void *context, size_t i);
+typedef void (*JobDone)(void *context, size_t i, bool ok);
+
+// Zeroed memory that the jobs' processes share with this one; never released.
+void *shared_memory(size_t bytes);
+void run_jobs(size_t count, void *context, Job job, JobDone done);
+
+// ---- results ------------------------------------------------------------------------------------
+
+typedef enum Status {
+    STATUS_PASS,
+    STATUS_FAIL,
+    STATUS_GATED // not counted: the lab's first test failed
+} Status;
+
+typedef struct TestResult {
+    char *name;
+    int points;
+    int score;
+    bool gated;
+    Status status;
+    char *hint;
+    char *in_case; // NULL when the test named none
+    char *message; // NULL when passed
+    char *output;  // what the learner's code printed, NULL when nothing
+    double seconds;
+} TestResult;
+
+typedef struct LabResult {
+    char *id;      // "lab1", "questions"
+    char *title;   // the suite's
+    char *file;    // the learner's file, as named on the command line
+    char *notes;   // warnings or errors of the compiler, malformed lines; NULL when none
+    char *program; // where the executable was left for a debugger; NULL when it was removed
+    bool built;
+    TestResult *tests;
+    size_t count;
+    int score;
+    int points;
+} LabResult;
+
+typedef struct ChapterResult {
+    const char *name; // "ch01"
+    LabResult *labs;
+    size_t count;
+    int score;
+    int points;
+} ChapterResult;
+
+// ---- lab.c, questions.c, messages.c, explain.c
+// --------------------------------------------------------------
+
+// The suites of a chapter in order, "lab1_name", ...; `questions` says whether it has questions.
+Names chapter_suites(const char *chapter, bool *questions);
+
+// The chapters that have suites, in order.
+Names all_chapters(void);
+
+// The tests of a suite, nothing run yet. To be freed with lab_free.
+LabResult lab_table(const char *chapter, const char *suite);
+
+// Grades one lab with the file `source` (NULL: the learner's file of options.from). Only tests
+// named `only` when that is not NULL; a gated test still runs the first one.
+LabResult grade_lab(const char *chapter, const char *suite, const char *source, const char *only);
+
+// The learner's file for a suite in from/chapter: the one that begins with the suite's "labK_".
+// To be freed; NULL when there is none.
+char *lab_file(const char *from, const char *chapter, const char *suite);
+
+// Removes the tests that are not named `only`.
+void select_test(LabResult *lab, const char *only);
+
+LabResult grade_questions_of(const char *chapter, const char *from, const char *only);
+ChapterResult grade_chapter(const char *chapter);
+void lab_free(LabResult *lab);
+void chapter_free(ChapterResult *chapter);
+
+// Replaces the next tab of an entry by the end of the string and returns what stands before it.
+char *next_field(char **rest);
+
+// The compiler's messages cut down to what a learner needs, to be freed. compile_warnings returns
+// NULL when there are none; log may be NULL.
+char *compile_errors(const char *log, const char *file);
+char *compile_warnings(const char *log);
+
+// In plain words, why a test that did not pass failed. To be freed.
+char *explain_run(const Run *run, const Limits *limits);
+
+// Compares one answer ("512 MiB") with the expected value. NULL when it is right, otherwise what is
+// wrong with it, without the expected value, to be freed.
+char *judge_answer(const char *answer, double expected, double tolerance, const char *unit);
+
+// ---- output -------------------------------------------------------------------------------------
+
+// Shows on the terminal's last line what runs now; end_steps clears it. Nothing unless
+// options.show_steps.
+void show_step(const LabResult *lab, const char *step);
+void end_steps(void);
+
+void write_text(FILE *out, const ChapterResult *chapters, size_t count);
+void write_score_line(FILE *out, const char *name, int score, int points, const char *remark);
+void write_tap(FILE *out, const ChapterResult *chapters, size_t count);
+void write_junit(FILE *out, const ChapterResult *chapters, size_t count);
+void write_json(FILE *out, const ChapterResult *chapters, size_t count);
+void write_gradescope(FILE *out, const ChapterResult *chapters, size_t count);
+
+// ---- progress.c, gaps.c, mutant.c, prove.c ------------------------------------------------------
+
+void remember_progress(const ChapterResult *chapter);
+void show_progress(const Names *chapters);
+
+// NULL when `exercise` is `solution` with its gaps emptied, otherwise the first difference.
+char *compare_outside_gaps(const char *exercise, const char *solution);
+
+typedef struct Mutant {
+    char *suite_prefix; // "lab1_"
+    char *test;         // the test that must fail
+    char *text;         // the solution's text with the fault planted
+} Mutant;
+
+// Reads a mutant and plants it in a solution of `solutions_directory`. False with *error (to be
+// freed) when it is malformed or does not apply exactly once.
+bool read_mutant(Mutant *mutant, const char *path, const char *solutions_directory, char **error);
+void mutant_free(Mutant *mutant);
+
+// Proves the grader on the chapters; returns true when every proof passed.
+bool prove(const Names *chapters);
+
+#endif

@@ -1,0 +1,251 @@
+// A chapter's numeric questions: answers.txt against tests/grade/chNN/questions.c.
+#include "tests/grade/grader.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t answers_limit = 64 << 10;
+
+// ---- one answer ---------------------------------------------------------------------------------
+
+// Reads "1,048,576" or "1.05e6" from the start of text. False when there is no number. Commas are
+// accepted only where thousands are separated. *end is what follows.
+static bool parse_number(const char *text, double *value, const char **end) {
+    char digits[64];
+    size_t length = 0;
+    size_t group = 0; // digits since the last comma
+    bool comma = false;
+    char *stop;
+    const char *at = text;
+
+    if (*at == '+' || *at == '-') {
+        digits[length++] = *at++;
+    }
+    for (; isdigit((unsigned char)*at) || *at == ','; at++) {
+        if (length == sizeof(digits) - 1 ||
+            (*at == ',' && (comma ? group != 3 : group < 1 || group > 3))) {
+            return false;
+        }
+        if (*at == ',') {
+            comma = true;
+            group = 0;
+        } else {
+            digits[length++] = *at;
+            group++;
+        }
+    }
+    if (comma && group != 3) {
+        return false;
+    }
+    while (length < sizeof(digits) - 1 &&
+           (isdigit((unsigned char)*at) || *at == '.' ||
+            ((*at == 'e' || *at == 'E') &&
+             (isdigit((unsigned char)at[1]) ||
+              ((at[1] == '+' || at[1] == '-') && isdigit((unsigned char)at[2])))) ||
+            ((*at == '+' || *at == '-') && (at[-1] == 'e' || at[-1] == 'E')))) {
+        digits[length++] = *at++;
+    }
+    digits[length] = '\0';
+    *value = strtod(digits, &stop);
+    *end = at;
+    return stop != digits && *stop == '\0' && isfinite(*value);
+}
+
+typedef struct Factor {
+    double value;
+    const char *name;
+} Factor;
+
+// Factors by which an answer is often off, and what each usually means.
+static const Factor factors[] = {
+    {2.0, "2"},
+    {4.0, "4"},
+    {8.0, "8"},
+    {16.0, "16"},
+    {1000.0, "1000"},
+    {1024.0, "1024"},
+    {1e6, "1000000"},
+    {1048576.0, "1048576 (1024 x 1024)"},
+    {1e9, "1000000000"},
+    {1073741824.0, "1073741824 (1024 x 1024 x 1024)"},
+    {1.024, "1.024 (1024 / 1000: decimal or binary prefix?)"},
+    {1.048576, "1.048576 (MiB / MB: decimal or binary prefix?)"},
+    {1.073741824, "1.073741824 (GiB / GB: decimal or binary prefix?)"},
+};
+
+static bool is_near(double got, double want, double tolerance) {
+    return fabs(got - want) <= tolerance * fabs(want);
+}
+
+static char *judge_value(double got, double expected, double tolerance) {
+    if (is_near(got, expected, tolerance)) {
+        return NULL;
+    }
+    if (expected != 0.0 && got != 0.0) {
+        // A factor near 1 can be told from rounding only where the tolerance is smaller than it.
+        double narrow = tolerance < 0.005 ? tolerance : 0.005;
+
+        if (is_near(-got, expected, tolerance)) {
+            return copy_text("wrong sign");
+        }
+        for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++) {
+            if (is_near(got, expected * factors[i].value, narrow)) {
+                return format_text("too large by a factor of %s", factors[i].name);
+            }
+            if (is_near(got * factors[i].value, expected, narrow)) {
+                return format_text("too small by a factor of %s", factors[i].name);
+            }
+        }
+    }
+    return copy_text("wrong");
+}
+
+char *judge_answer(const char *answer, double expected, double tolerance, const char *unit) {
+    double value;
+    const char *end;
+
+    if (strcmp(answer, "?") == 0 || answer[0] == '\0') {
+        return copy_text("not answered yet");
+    }
+    if (!parse_number(answer, &value, &end)) {
+        return format_text("`%.40s` does not begin with a number (like 512, 1,048,576 or 1.5e9)",
+                           answer);
+    }
+    while (isspace((unsigned char)*end)) {
+        end++;
+    }
+    if (*end != '\0' && strcmp(end, unit) != 0) {
+        return unit[0] == '\0' ? format_text("a plain number is asked for, without `%.40s`", end)
+                               : format_text("the unit asked for is %s, not `%.40s`", unit, end);
+    }
+    return judge_value(value, expected, tolerance);
+}
+
+// ---- answers.txt --------------------------------------------------------------------------------
+
+static char *strip(char *text) {
+    char *end = text + strlen(text);
+
+    while (end > text && isspace((unsigned char)end[-1])) {
+        *--end = '\0';
+    }
+    while (isspace((unsigned char)*text)) {
+        text++;
+    }
+    return text;
+}
+
+static TestResult *find_question(LabResult *lab, const char *name) {
+    for (size_t i = 0; i < lab->count; i++) {
+        if (strcmp(lab->tests[i].name, name) == 0) {
+            return &lab->tests[i];
+        }
+    }
+    return NULL;
+}
+
+// Reads the file's lines into answers[i], the answer to question i. What is wrong with a line goes
+// into lab->notes with the line's number.
+static void read_answers(LabResult *lab, char **answers, char *text) {
+    Text notes = {0};
+    char *line;
+
+    for (int number = 1; (line = strsep(&text, "\n")) != NULL; number++) {
+        char *equals;
+        TestResult *question;
+
+        line[strcspn(line, "#")] = '\0';
+        line = strip(line);
+        if (*line == '\0') {
+            continue;
+        }
+        equals = strchr(line, '=');
+        if (equals == NULL || equals == line) {
+            text_format(&notes, "%s:%d: expected `name = number unit`, found `%.40s`\n", lab->file,
+                        number, line);
+            continue;
+        }
+        *equals = '\0';
+        question = find_question(lab, strip(line));
+        if (question == NULL) {
+            text_format(&notes, "%s:%d: there is no question `%.40s`\n", lab->file, number,
+                        strip(line));
+        } else if (answers[question - lab->tests] != NULL) {
+            text_format(&notes, "%s:%d: `%s` is answered twice; the first answer counts\n",
+                        lab->file, number, question->name);
+        } else {
+            answers[question - lab->tests] = copy_text(strip(equals + 1));
+        }
+    }
+    lab->notes = notes.data;
+}
+
+LabResult grade_questions_of(const char *chapter, const char *from, const char *only) {
+    const Limits limits = {10.0, 64 << 10, (size_t)1 << 30};
+    char *lister = lister_path(chapter, "questions");
+    char *const argv[] = {"questions", "--questions", NULL};
+    LabResult lab = {.id = copy_text("questions"), .title = copy_text("Questions")};
+    char **answers;
+    char *text;
+    Run run;
+
+    run_suite(&run, lister, argv, &limits);
+    if (run.end != END_EXIT || run.code != 0) {
+        die("tests/grade/%s/questions.c does not list its questions\n%s", chapter,
+            run.output.data != NULL ? run.output.data : "");
+    }
+    lab.built = true;
+    lab.file = format_text("%s/%s/answers.txt", from, chapter);
+    lab.tests = allocate(run.entries.count, sizeof(TestResult));
+    lab.count = run.entries.count;
+    for (size_t i = 0; i < lab.count; i++) {
+        lab.tests[i].name =
+            format_text("%.*s", (int)strcspn(run.entries.name[i], "\t"), run.entries.name[i]);
+    }
+    answers = allocate(lab.count, sizeof(char *));
+    text = read_file(lab.file, answers_limit);
+    make_printable(text);
+    if (text != NULL) {
+        read_answers(&lab, answers, text);
+    } else {
+        lab.notes = format_text("there is no file %s", lab.file);
+    }
+    for (size_t i = 0; i < lab.count; i++) {
+        TestResult *question = &lab.tests[i];
+        char *rest = run.entries.name[i];
+        double expected;
+        double tolerance;
+        const char *unit;
+
+        next_field(&rest);
+        question->points = atoi(next_field(&rest));
+        expected = strtod(next_field(&rest), NULL);
+        tolerance = strtod(next_field(&rest), NULL);
+        unit = next_field(&rest);
+        question->hint = copy_text(next_field(&rest));
+        question->message =
+            judge_answer(answers[i] != NULL ? answers[i] : "?", expected, tolerance, unit);
+        question->status = question->message == NULL ? STATUS_PASS : STATUS_FAIL;
+        question->score = question->message == NULL ? question->points : 0;
+        if (question->message != NULL && answers[i] != NULL && strcmp(answers[i], "?") != 0) {
+            question->in_case = copy_text(answers[i]);
+        }
+        free(answers[i]);
+    }
+    make_printable(lab.file);
+    make_printable(lab.notes);
+    free(answers);
+    free(text);
+    run_free(&run);
+    free(lister);
+    if (only != NULL) {
+        select_test(&lab, only);
+    }
+    for (size_t i = 0; i < lab.count; i++) {
+        lab.points += lab.tests[i].points;
+        lab.score += lab.tests[i].score;
+    }
+    return lab;
+}
