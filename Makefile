@@ -83,12 +83,12 @@ FORCE:
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # ---- tests --------------------------------------------------------------------------------------
-.PHONY: test test-full test-build sanitize need-check
-test: need-check ## every test once; ends with "N passed, N failed" (under 2 minutes)
+.PHONY: test test-full test-build sanitize need-check need-jansson
+test: need-check need-jansson ## every test once; ends with "N passed, N failed" (under 2 minutes)
 	@$(MAKE) --no-print-directory $(jobs) test-build
 	@BUILD=$(BUILD) tests/run.sh quick
 
-test-full: need-check ## the large sweeps, the sanitizers and the second compiler as well
+test-full: need-check need-jansson ## the large sweeps, the sanitizers and the second compiler as well
 	@$(MAKE) --no-print-directory $(jobs) test-build
 	@BUILD=$(BUILD) tests/run.sh full
 
@@ -109,6 +109,11 @@ sanitize: need-check ## the unit tests under AddressSanitizer and UBSan
 	  OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all' \
 	  OPENMP=$(OPENMP)
 	@BUILD=$(BUILD)/sanitize tests/run.sh unit
+
+need-jansson:
+	@pkg-config --exists jansson 2>/dev/null || { \
+	  echo 'the grader needs jansson: sudo apt-get install libjansson-dev pkg-config' >&2; \
+	  echo '(or sudo make deps, which installs everything the course uses)' >&2; exit 2; }
 
 # ---- labs ---------------------------------------------------------------------------------------
 # FROM=dir takes the lab files from dir/chNN/; LAB=2 and TEST=name narrow the run; FORMAT= and
@@ -137,9 +142,10 @@ progress: $(GRADER) ## the best scores so far
 prove: $(GRADER) ## prove the grader: solutions pass, exercises score 0, mutants fail where they say
 	@$(GRADER) --prove
 
-$(GRADER): $(call obj,$(filter-out tests/grade/harness.c,$(GRADER_SRC))) $(COMMON_LIB)
-	@pkg-config --exists jansson 2>/dev/null || { \
-	  echo 'the grader needs jansson: sudo apt-get install libjansson-dev pkg-config' >&2; exit 2; }
+GRADER_OBJ := $(call obj,$(filter-out tests/grade/harness.c,$(GRADER_SRC)))
+$(GRADER_OBJ): | need-jansson
+
+$(GRADER): $(GRADER_OBJ) $(COMMON_LIB)
 	$(call say,LINK,$(@F))
 	$(Q)$(CC) $(cflags) -o $@ $^ $$(pkg-config --libs jansson) $(LDLIBS)
 

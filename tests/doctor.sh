@@ -55,6 +55,7 @@ echo
 if [ -z "$missing" ]; then
     echo 'Everything is here.'
 else
-    echo "Install all that is missing:  sudo apt-get install$missing"
+    echo 'Install all that is missing:'
+    echo "  sudo apt-get install" $(printf '%s\n' $missing | sort -u)
     echo '(sudo make deps installs what learners need.)'
 fi
