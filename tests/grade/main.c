@@ -25,8 +25,8 @@ enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };
 typedef enum Mode { MODE_GRADE, MODE_PROGRESS, MODE_PROVE } Mode;
 
 static void print_help(void) {
-    printf("grade: grades the labs of a chapter, of several, or of all. Runs from the course's top "
-           "folder.\n\n"
+    printf("grade: grades the labs of a chapter, of several, or of all.\n"
+           "Runs from the course's top folder.\n\n"
            "  build/grade [option ...] [chNN ...]\n\n"
            "  --from DIR        take the lab files from DIR/chNN/ (default: exercises)\n"
            "  --lab N           only lab N\n"

@@ -33,6 +33,7 @@ typedef struct Proof {
 // What the job that tried a proof says; in memory shared with this process.
 typedef struct Verdict {
     bool passed;
+    bool skipped; // an exercise that is no longer untouched proves nothing
     char said[SAID];
 } Verdict;
 
@@ -40,7 +41,7 @@ typedef struct Proofs {
     Proof *proof;
     size_t count;
     Verdict *verdicts;
-    size_t passed;
+    size_t passed, skipped;
 } Proofs;
 
 static void say(Verdict *verdict, bool passed, const char *format, ...)
@@ -105,6 +106,34 @@ static void prove_questions(const Proof *proof, Verdict *verdict, const char *fo
 
     judge_scores(verdict, &lab, who, want_points);
     lab_free(&lab);
+}
+
+// Whether git knows the chapter's exercises and sees changes in them: then a learner has begun.
+static bool worked_on(const char *chapter) {
+    char *command = format_text("git status --porcelain -- exercises/%s 2>/dev/null", chapter);
+    FILE *git = popen(command, "r");
+    const bool changed = git != NULL && fgetc(git) != EOF;
+
+    if (git != NULL) {
+        pclose(git);
+    }
+    free(command);
+    return changed;
+}
+
+// An exercise scores zero, unless it has been worked on since it was handed out.
+static void prove_untouched(const Proof *proof, Verdict *verdict) {
+    const char *who = "untouched exercise";
+
+    if (proof->kind == PROVE_NO_ANSWERS) {
+        prove_questions(proof, verdict, "exercises", who, false);
+    } else {
+        prove_lab(proof, verdict, "exercises", who, false);
+    }
+    if (!verdict->passed && worked_on(proof->chapter)) {
+        say(verdict, false, "not proved: exercises/%s has been worked on", proof->chapter);
+        verdict->skipped = true;
+    }
 }
 
 static void prove_gaps(const Proof *proof, Verdict *verdict) {
@@ -262,7 +291,8 @@ static void try_proof(void *context, size_t i) {
         prove_lab(proof, verdict, "solutions", "solution", true);
         break;
     case PROVE_EXERCISE:
-        prove_lab(proof, verdict, "exercises", "untouched exercise", false);
+    case PROVE_NO_ANSWERS:
+        prove_untouched(proof, verdict);
         break;
     case PROVE_GAPS:
         prove_gaps(proof, verdict);
@@ -272,9 +302,6 @@ static void try_proof(void *context, size_t i) {
         break;
     case PROVE_ANSWERS:
         prove_questions(proof, verdict, "solutions", "solution", true);
-        break;
-    case PROVE_NO_ANSWERS:
-        prove_questions(proof, verdict, "exercises", "untouched exercise", false);
         break;
     case PROVE_ANSWER_NAMES:
         prove_names(proof, verdict);
@@ -292,10 +319,16 @@ static void report_proof(void *context, size_t i, bool ok) {
     const char *said = ok ? verdict->said : "the job crashed";
     bool passed = ok && verdict->passed;
 
+    const bool skipped = ok && verdict->skipped;
+
     proofs->passed += passed ? 1 : 0;
-    printf("%s %s %.*s: %.*s\n", passed ? "ok  " : "FAIL", proof->chapter,
-           (int)strcspn(proof->name, proof->kind == PROVE_MUTANT ? "." : "_"), proof->name,
-           (int)strcspn(said, "\n"), said);
+    proofs->skipped += skipped ? 1 : 0;
+    printf("%s %s %.*s: %.*s\n",
+           passed    ? "ok  "
+           : skipped ? "skip"
+                     : "FAIL",
+           proof->chapter, (int)strcspn(proof->name, proof->kind == PROVE_MUTANT ? "." : "_"),
+           proof->name, (int)strcspn(said, "\n"), said);
     fflush(stdout);
 }
 
@@ -345,8 +378,9 @@ bool prove(const Names *chapters) {
     }
     proofs.verdicts = shared_memory(proofs.count * sizeof(Verdict));
     run_jobs(proofs.count, &proofs, try_proof, report_proof);
-    printf("%zu passed, %zu failed\n", proofs.passed, proofs.count - proofs.passed);
-    all = proofs.passed == proofs.count;
+    printf("%zu passed, %zu failed\n", proofs.passed,
+           proofs.count - proofs.passed - proofs.skipped);
+    all = proofs.passed + proofs.skipped == proofs.count;
     for (size_t i = 0; i < proofs.count; i++) {
         free(proofs.proof[i].name);
     }

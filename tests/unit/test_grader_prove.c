@@ -98,6 +98,26 @@ START_TEST(scores_and_answers_that_are_not_right) {
 }
 END_TEST
 
+// In a git checkout an exercise that has been filled in since proves nothing, and is no failure.
+START_TEST(an_exercise_that_has_been_worked_on) {
+    char *out;
+
+    if (system("git --version >/dev/null 2>&1") != 0) {
+        return; // without git such an exercise fails the proof, as above
+    }
+    put_course(EXERCISE, SOLUTION);
+    ck_assert_int_eq(system("git init -q . && git add exercises && git -c user.name=t -c "
+                            "user.email=t@t commit -q -m exercises"),
+                     0);
+    course_put("exercises/ch77/lab1_sum.c", LAB("TODO", END, ADD, ""));
+    out = grade_status("--prove ch77", 0);
+    has(out, "skip ch77 lab1: not proved: exercises/ch77 has been worked on\n");
+    has(out, " passed, 0 failed\n");
+    free(out);
+    ck_assert_int_eq(system("rm -rf .git"), 0);
+}
+END_TEST
+
 typedef struct Wrong {
     const char *file;
     const char *text;
@@ -189,6 +209,7 @@ int main(void) {
     tcase_add_test(tests, a_course_that_is_right);
     tcase_add_loop_test(tests, gaps_that_are_not_right, 0, pair_count);
     tcase_add_test(tests, scores_and_answers_that_are_not_right);
+    tcase_add_test(tests, an_exercise_that_has_been_worked_on);
     tcase_add_test(tests, mutants_that_are_not_right);
     tcase_add_test(tests, a_copy_without_solutions);
     suite_add_tcase(suite, tests);
