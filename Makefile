@@ -17,7 +17,8 @@ WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
 OPENMP  ?= -fopenmp
 CFLAGS  ?=
 LDLIBS  := -lm
-cflags   = -std=c11 -D_GNU_SOURCE -I. $(OPT) $(OPENMP) $(WARN) $(WERROR) $(CFLAGS)
+# -ffp-contract=fast: a * b + c may become one fused multiply-add, as nvcc does too.
+cflags   = -std=c11 -D_GNU_SOURCE -ffp-contract=fast -I. $(OPT) $(OPENMP) $(WARN) $(WERROR) $(CFLAGS)
 # Commands are shown short; V=1 shows them whole.
 V           ?= 0
 Q           := $(if $(filter 1,$(V)),,@)
@@ -80,7 +81,42 @@ $(BUILD)/flags: FORCE
 .PHONY: FORCE
 FORCE:
 
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/pic -name '*.d' 2>/dev/null)
+
+# ---- the library and the benchmarks -------------------------------------------------------------
+# The chapters' functions as a shared library, for tests/peers/ and for whoever wants to call them.
+LIB := $(BUILD)/libtilebytile.so
+pic  = $(1:%.c=$(BUILD)/pic/%.o)
+
+lib: $(LIB) ## build libtilebytile.so, every chapter's functions, for tests/peers/
+
+$(LIB): $(call pic,$(COMMON_SRC) $(STEP_SRC))
+	$(call say,LINK,$(@F))
+	$(Q)$(CC) $(cflags) -shared -Wl,-Bsymbolic -o $@ $^ $(LDLIBS)
+
+$(BUILD)/pic/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(cflags) -fPIC -MMD -MP -c -o $@ $<
+
+# BENCH=dir measures into a copy of docs/benchmarks and leaves the recorded figures alone.
+BENCH       ?= docs/benchmarks
+BENCH_FLAGS ?=
+BENCH_SRC   := $(wildcard tests/bench/*.c)
+
+.PHONY: bench bench-tables
+bench: $(BUILD)/bench_cpu ## measure the CPU kernels, rewrite docs/benchmarks (about 4 minutes)
+	@$(BUILD)/bench_cpu $(BENCH_FLAGS) $(BENCH)/cpu.csv
+	@tests/bench/tables.sh $(BENCH)
+
+bench-tables: ## rewrite the tables and plots of docs/benchmarks from its CSV files
+	@tests/bench/tables.sh $(BENCH)
+
+# Allocations are counted: each row says what its kernel allocates.
+bench_wrap := $(foreach f,malloc calloc aligned_alloc posix_memalign,-Wl,--wrap=$(f))
+$(BUILD)/bench_cpu: $(call obj,$(BENCH_SRC) $(STEP_SRC)) $(COMMON_LIB)
+	$(call say,LINK,$(@F))
+	$(Q)$(CC) $(cflags) $(bench_wrap) -o $@ $^ $(LDLIBS)
 
 # ---- tests --------------------------------------------------------------------------------------
 .PHONY: test test-full test-build sanitize need-check need-jansson

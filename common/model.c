@@ -26,6 +26,15 @@ double tiled_hbm_elements(double len, double dim, double block_q, bool causal) {
     return once + keys;
 }
 
+double keys_outside_hbm_elements(double len, double dim, double block_k, bool causal) {
+    // A row is visited by `visits` blocks of keys on average. Each visit reads its part of Q, and
+    // writes O, m and l; each but the first reads them as well.
+    const double blocks = len / block_k;
+    const double visits = causal ? (blocks + 1) / 2 : blocks;
+    const double state = len * dim + 2 * len; // O, m and l
+    return 2 * len * dim + visits * len * dim + (2 * visits - 1) * state;
+}
+
 double traffic_ratio(double len, double dim, double block_q, bool causal) {
     return naive_hbm_elements(len, dim, causal) / tiled_hbm_elements(len, dim, block_q, causal);
 }

@@ -24,6 +24,13 @@ double compulsory_elements(double len, double dim);
 // 2Nd + 2N^2 d / block_q; causal, half of the key tiles: 3Nd + N^2 d / block_q.
 double tiled_hbm_elements(double len, double dim, double block_q, bool causal);
 
+// Elements moved by the other loop order, keys outside and queries inside (the first
+// FlashAttention), with block_k queries in a block of queries too: K and V are read once; for each
+// block of keys Q is read, and O, m and l are written and, but for the first block, read again: 2Nd
+// + (N / block_k) Nd + (2N / block_k - 1) (Nd + 2N). Causal, n = N / block_k, half of the pairs:
+// 2Nd + (n + 1) / 2 Nd + n (Nd + 2N).
+double keys_outside_hbm_elements(double len, double dim, double block_k, bool causal);
+
 // naive_hbm_elements / tiled_hbm_elements, and its limit for long sequences: 2 block_q / d, causal
 // 6 block_q / d.
 double traffic_ratio(double len, double dim, double block_q, bool causal);

@@ -77,6 +77,30 @@ START_TEST(tiled_by_counting) {
 }
 END_TEST
 
+// Keys outside, against a count of what each pair of blocks reads and writes.
+START_TEST(keys_outside_by_counting) {
+    for (int causal = 0; causal < 2; causal++) {
+        const double n = 1536, d = 32, block = 128;
+        double elements = 0;
+        for (int j = 0; j < 1536 / 128; j++) {
+            elements += 2 * block * d; // K and V
+            for (int i = causal ? j : 0; i < 1536 / 128; i++) {
+                const bool first = j == 0;
+                elements += block * d + (first ? 1 : 2) * (block * d + 2 * block); // Q; O, m, l
+            }
+        }
+        ck_assert_double_eq(keys_outside_hbm_elements(n, d, block, causal != 0), elements);
+    }
+    // One block of keys: nothing twice, but m and l are written.
+    ck_assert_double_eq(keys_outside_hbm_elements(4096, 128, 4096, false),
+                        compulsory_elements(4096, 128) + 2 * 4096);
+    // For long sequences 3 d + 4 elements for each query and block, against 2 d.
+    const double order =
+        keys_outside_hbm_elements(1e9, 64, 128, false) / tiled_hbm_elements(1e9, 64, 128, false);
+    assert_shown(order, (3 * 64 + 4) / 128.0, 1e-4);
+}
+END_TEST
+
 // With one block as long as the sequence, nothing is read twice.
 START_TEST(tiled_once) {
     double compulsory = compulsory_elements(4096, 128);
@@ -94,6 +118,7 @@ int main(void) {
     tcase_add_test(cards, causal_ratios);
     tcase_add_test(cards, full_ratios);
     tcase_add_test(cards, tiled_by_counting);
+    tcase_add_test(cards, keys_outside_by_counting);
     tcase_add_test(cards, tiled_once);
     suite_add_tcase(suite, cards);
     SRunner *runner = srunner_create(suite);
