@@ -19,10 +19,10 @@ CFLAGS  ?=
 LDLIBS  := -lm
 # -ffp-contract=fast: a * b + c may become one fused multiply-add, as nvcc does too.
 cflags   = -std=c11 -D_GNU_SOURCE -ffp-contract=fast -I. $(OPT) $(OPENMP) $(WARN) $(WERROR) $(CFLAGS)
-# Commands are shown short; V=1 shows them whole.
+# Commands are shown short, on stderr; V=1 shows them whole.
 V           ?= 0
 Q           := $(if $(filter 1,$(V)),,@)
-say          = $(if $(filter 1,$(V)),@:,@printf '  %-5s %s\n' $(1) $(2))
+say          = $(if $(filter 1,$(V)),@:,@printf '  %-5s %s\n' $(1) $(2) >&2)
 CHECK_LIBS = $(shell pkg-config --libs check 2>/dev/null || echo -lcheck)
 jobs         = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
@@ -159,8 +159,8 @@ LAB    ?=
 TEST   ?=
 FORMAT ?= text
 OUT    ?=
-grade_flags = --from $(FROM) --format $(FORMAT) $(if $(LAB),--lab $(LAB)) $(if $(TEST),--test $(TEST)) \
-              $(if $(OUT),--out $(OUT))
+grade_flags = --from '$(FROM)' --format '$(FORMAT)' $(if $(LAB),--lab '$(LAB)') \
+              $(if $(TEST),--test '$(TEST)') $(if $(OUT),--out '$(OUT)')
 
 .PHONY: grade grade-chNN progress prove
 grade: $(GRADER) ## grade every lab, with a total

@@ -196,7 +196,8 @@ static void head_bounds(Expected *expected, const Inputs *inputs, DType dtype, i
         for (int64_t c = 0; c < dim; c++) {
             double o = expected->o[row * dim + c], o_abs = o_bound[c];
             if (narrow) {
-                o_bound[c] = 2 * plain + 2 * dtype_rounding_error(dtype, o);
+                double rounding = isfinite(o) ? dtype_rounding_error(dtype, o) : 0;
+                o_bound[c] = 2 * plain + 2 * rounding;
             } else {
                 o_bound[c] = rho < 1 ? rho / (1 - rho) * (o_abs + fabs(o)) : INFINITY;
                 o_bound[c] += bound.underflow * fmax(1, v_max[c]);

@@ -1,6 +1,8 @@
 // What every lesson program does with a kernel: see lesson.h.
 #include "common/lesson.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +34,24 @@ void lesson_require_no_series(const Program *program, const Options *options) {
     }
 }
 
+void lesson_require_script(const Program *program, const char *script, const Options *options) {
+    if (options->plot != PLOT_NONE && access(script, R_OK) != 0) {
+        lesson_require(program,
+                       attn_fail(ATTN_ERR_IO, "--plot: %s: %s; run it from the course's folder",
+                                 script, strerror(errno)));
+    }
+}
+
+int lesson_exit_status(const Program *program, bool passed) {
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "%s: the output could not be written%s%s\n", program->name,
+                errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
+        return 1;
+    }
+    return passed ? 0 : 1;
+}
+
 double lesson_flops(const AttnShape *shape) {
     double pairs = 0;
     for (int64_t b = 0; b < shape->batch; b++) {
@@ -43,24 +63,88 @@ double lesson_flops(const AttnShape *shape) {
     return 4.0 * pairs * (double)shape->heads_q * (double)shape->dim;
 }
 
+void lesson_announce(const Options *options, double flops) {
+    const double seconds = flops / LESSON_SCALAR_RATE;
+    if (seconds <= 20) {
+        return;
+    }
+    char time[32];
+    if (seconds < 90) {
+        snprintf(time, sizeof(time), "%.0f seconds", 10 * ceil(seconds / 10));
+    } else if (seconds < 90 * 60) {
+        snprintf(time, sizeof(time), "%.0f minutes", ceil(seconds / 60));
+    } else {
+        snprintf(time, sizeof(time), "%.3g hours", ceil(seconds / 3600));
+    }
+    report_text("About %s at this size%s.", time,
+                options->q == NULL ? "; a smaller --len is quicker" : "");
+    fflush(stdout);
+}
+
+static bool all_finite(const Tensor *tensor) {
+    for (size_t i = 0; i < tensor->count; i++) {
+        if (!isfinite(tensor_get(tensor, i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Makes elements that are NaN on both sides equal, so that the comparison, to which every NaN is a
+// failure, sees only the others. Returns how many there were.
+static size_t settle_nans(Tensor *got, double *expected, double *bound) {
+    size_t settled = 0;
+    float *values = got->data;
+    for (size_t i = 0; i < got->count; i++) {
+        if (isnan(expected[i]) && isnan(values[i])) {
+            values[i] = 0.0F;
+            expected[i] = bound[i] = 0;
+            settled++;
+        }
+    }
+    return settled;
+}
+
+// compare_output for inputs that hold NaN or infinities: on copies, the outputs stay as they are.
+static AttnStatus compare_with_nans(Expected *expected, const Problem *problem, int64_t block_q,
+                                    LessonCheck *check) {
+    Tensor o = {0}, lse = {0};
+    AttnStatus status = tensor_convert(&o, &problem->o, DTYPE_F32);
+    if (status == ATTN_OK) {
+        status = tensor_convert(&lse, &problem->lse, DTYPE_F32);
+    }
+    if (status == ATTN_OK) {
+        check->required_nans = settle_nans(&o, expected->o, expected->o_bound) +
+                               settle_nans(&lse, expected->lse, expected->lse_bound);
+        check->passed = compare_output(expected, &o, &lse, block_q, &check->o, &check->lse);
+    }
+    tensor_free(&o);
+    tensor_free(&lse);
+    return status;
+}
+
 // Compares a problem's outputs, as its storage type would hold them, with the oracle.
 static AttnStatus compare_problem(Problem *problem, int64_t block_q, LessonCheck *check) {
     Expected expected;
-    const AttnStatus status = expected_make(&expected, &problem->shape, &problem->q, &problem->k,
-                                            &problem->v, problem->dtype);
+    AttnStatus status = expected_make(&expected, &problem->shape, &problem->q, &problem->k,
+                                      &problem->v, problem->dtype);
     if (status != ATTN_OK) {
         return status;
     }
     tensor_round_to(&problem->o, problem->dtype);
-    check->passed =
-        compare_output(&expected, &problem->o, &problem->lse, block_q, &check->o, &check->lse);
+    if (all_finite(&problem->q) && all_finite(&problem->k) && all_finite(&problem->v)) {
+        check->passed =
+            compare_output(&expected, &problem->o, &problem->lse, block_q, &check->o, &check->lse);
+    } else {
+        status = compare_with_nans(&expected, problem, block_q, check);
+    }
     expected_free(&expected);
     if (!tensor_guards_intact(&problem->o) || !tensor_guards_intact(&problem->lse)) {
         check->passed = false;
         snprintf(check->o.message, sizeof(check->o.message),
                  "the kernel wrote outside its outputs: guard words have changed");
     }
-    return ATTN_OK;
+    return status;
 }
 
 static AttnStatus run_kernel(LessonKernel *kernel, void *context, Problem *problem) {
@@ -106,7 +190,10 @@ void lesson_check_row(Table *table, const char *name, const LessonCheck *check) 
     table_row(table, "%s|%.1e|%.3f|%.1e|%.3f|%s", name, check->o.max_error, check->o.worst_ratio,
               check->lse.max_error, check->lse.worst_ratio, check->passed ? "ok" : "FAILED");
     if (!check->passed) {
-        printf("  %s: %s\n", name, check->o.message[0] ? check->o.message : check->lse.message);
+        report_text("%s: %s", name, check->o.message[0] ? check->o.message : check->lse.message);
+    }
+    if (check->required_nans > 0) {
+        report_text("%s: %zu elements NaN, as the inputs require.", name, check->required_nans);
     }
 }
 

@@ -26,14 +26,32 @@ void lesson_require_cpu(const Program *program, const Options *options);
 // Exit 2 when --csv or --plot is given with files: both show a series of seeded problems.
 void lesson_require_no_series(const Program *program, const Options *options);
 
+// Exit 2 when --plot is given and the chapter's gnuplot script cannot be read: its path is relative
+// to the course's folder.
+void lesson_require_script(const Program *program, const char *script, const Options *options);
+
+// The program's exit status, its last call: 0, or 1 when a check failed or when what was printed
+// did not reach stdout, which one line on stderr tells.
+int lesson_exit_status(const Program *program, bool passed);
+
 // FLOP of the two products over the keys that are visible, all heads, a multiply-add counting 2:
 // 4 d per (query, visible key). Without masks that is batch heads_q attention_flops(T, S, d).
 double lesson_flops(const AttnShape *shape);
 
+// One line that says about how long the program will take, when that is more than 20 seconds.
+// `flops`: of all runs of one-thread scalar kernels and of the oracle, which counts as
+// LESSON_ORACLE_RUNS runs of a kernel.
+enum { LESSON_ORACLE_RUNS = 2 };
+#define LESSON_SCALAR_RATE 1.5e9 // FLOP/s of a plain loop on one thread, roughly
+void lesson_announce(const Options *options, double flops);
+
 // Runs the kernel once: outputs filled with NaN before, rounded to the problem's storage type and
-// compared with the oracle after, guard words checked. Returns the kernel's or the oracle's error.
+// compared with the oracle after, guard words checked. Where Q, K or V holds NaN or an infinity, an
+// element that is NaN in the oracle is right when it is NaN in the output, and wrong otherwise.
+// Returns the kernel's or the oracle's error.
 typedef struct LessonCheck {
     Comparison o, lse;
+    size_t required_nans; // elements of O and LSE that are NaN because the inputs require it
     bool passed;
 } LessonCheck;
 AttnStatus lesson_check(LessonKernel *kernel, void *context, Problem *problem, int64_t block_q,
@@ -46,7 +64,8 @@ void lesson_describe(const char *name, const Problem *problem);
 AttnStatus lesson_save(const Problem *problem, const Options *options);
 
 // A correctness table of largest errors, one row a check: table_begin(&table,
-// LESSON_CHECK_HEADINGS) first. A failed check's first failing element is printed at once.
+// LESSON_CHECK_HEADINGS) first. A failed check's first failing element, and the number of
+// NaNs that the inputs require, are printed at once.
 #define LESSON_CHECK_HEADINGS "case|O error|of bound|LSE error|of bound|result"
 void lesson_check_row(Table *table, const char *name, const LessonCheck *check);
 

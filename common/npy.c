@@ -276,6 +276,11 @@ static AttnStatus read_preamble(const char *path, FILE *file, uint64_t size, uin
         return attn_fail(ATTN_ERR_IO, "%s: the file is empty", path);
     }
     size_t got = fread(bytes, 1, sizeof magic + 2, file);
+    if (got >= 2 && memcmp(bytes, "PK", 2) == 0) {
+        return attn_fail(ATTN_ERR_IO,
+                         "%s: it is a zip archive, as .npz is: save one array with numpy.save",
+                         path);
+    }
     if (got < sizeof magic || memcmp(bytes, magic, sizeof magic) != 0) {
         return attn_fail(ATTN_ERR_IO, "%s: it is not an NPY file (no \\x93NUMPY at its start)",
                          path);

@@ -102,7 +102,8 @@ static const Flag flags[FLAG_COUNT] = {
     {"threads", TYPE_COUNT, 0, FIELD(threads), " N", "worker threads; 0: all", OPTION_THREADS},
     {"backend", TYPE_BACKEND, 0, FIELD(backend), "=NAME", "auto, cpu, simt or cuda", 0},
     {"repeats", TYPE_COUNT, 1, FIELD(repeats), " N", "timed runs; below 10 only with --quick", 0},
-    {"quick", TYPE_TRUE, 0, FIELD(quick), "", "smaller sizes, done within 5 seconds", 0},
+    {"quick", TYPE_TRUE, 0, FIELD(quick), "",
+     "at the default sizes: smaller ones, done within 5 seconds", 0},
     {"csv", TYPE_TEXT, 0, FIELD(csv), " FILE", "save the measurements", 0},
     {"plot", TYPE_PLOT, 0, FIELD(plot), "[=KIND]", "draw: term (if bare), svg or png", 0},
     {"help", TYPE_HELP, 0, 0, "", "print this text", 0},
@@ -279,7 +280,8 @@ static _Noreturn void print_help(const Options *options, const Program *program)
         if (id == FLAG_BATCH) {
             printf("\nThe problem, with seeded random inputs\n");
         } else if (id == FLAG_Q) {
-            printf("\nThe problem, from NPY files of NumPy or PyTorch: they decide every size\n");
+            printf("\nThe problem, from NPY files of NumPy, which decide every size\n"
+                   "(PyTorch: save t.numpy() with numpy.save)\n");
         } else if (id == FLAG_BLOCK_Q) {
             printf("\nThe run\n");
         }
@@ -421,13 +423,38 @@ static void check_output(const Program *program, const char *flag, const char *p
     }
 }
 
+// Whether two paths name one file; of two that do not exist yet, whether they would.
+static bool same_file(const char *a, const char *b) {
+    struct stat info_a, info_b;
+    const bool a_exists = stat(a, &info_a) == 0, b_exists = stat(b, &info_b) == 0;
+    if (a_exists != b_exists) {
+        return false;
+    }
+    if (!a_exists) {
+        char copy_a[PATH_BYTES], copy_b[PATH_BYTES];
+        const char *name_a = strrchr(a, '/'), *name_b = strrchr(b, '/');
+        if (strcmp(name_a ? name_a + 1 : a, name_b ? name_b + 1 : b) != 0) {
+            return false;
+        }
+        snprintf(copy_a, sizeof copy_a, "%s", a);
+        snprintf(copy_b, sizeof copy_b, "%s", b);
+        if (stat(dirname(copy_a), &info_a) != 0 || stat(dirname(copy_b), &info_b) != 0) {
+            return strcmp(a, b) == 0;
+        }
+    }
+    return info_a.st_dev == info_b.st_dev && info_a.st_ino == info_b.st_ino;
+}
+
+// An output may not replace an input or another output.
 static void check_outputs(const Program *program, const Options *options) {
-    const char *names[] = {"out", "lse", "csv"};
-    const char *paths[] = {options->out, options->lse, options->csv};
-    for (int i = 0; i < 3; i++) {
+    enum { FIRST_OUTPUT = 3, FILES = 6 };
+    const char *names[FILES] = {"q", "k", "v", "out", "lse", "csv"};
+    const char *paths[FILES] = {options->q,   options->k,   options->v,
+                                options->out, options->lse, options->csv};
+    for (int i = FIRST_OUTPUT; i < FILES; i++) {
         check_output(program, names[i], paths[i]);
         for (int j = 0; j < i; j++) {
-            if (paths[i] != NULL && paths[j] != NULL && strcmp(paths[i], paths[j]) == 0) {
+            if (paths[i] != NULL && paths[j] != NULL && same_file(paths[j], paths[i])) {
                 fail(program, "--%s and --%s name the same file, %s", names[j], names[i], paths[i]);
             }
         }

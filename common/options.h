@@ -49,7 +49,8 @@ typedef struct Program {
 // ("ch01: --dim 0: ...") and exits 2. --kv-heads defaults to --heads; --len sets queries and keys;
 // --q, --k and --v come together and then decide every size, so that a size flag or --seed beside
 // them is an error; --out and --lse save the result of a seeded problem as well. Files that cannot
-// be written are refused here already; nothing is created. Call it once.
+// be written, and outputs that are an input's or another output's file, are refused here already;
+// nothing is created. Call it once.
 void options_parse(Options *options, const Program *program, int argc, char **argv);
 
 #ifdef __cplusplus

@@ -58,8 +58,9 @@ static AttnStatus read_input(Tensor *tensor, const char *path, DType dtype) {
     if (file.rank != 4) {
         char shape[96];
         status = attn_fail(ATTN_ERR_SHAPE,
-                           "%s: shape %s has rank %d, must be 4: [batch][heads][len][dim]", path,
-                           tensor_shape_text(&file, shape), file.rank);
+                           "%s: shape %s has rank %d, must be 4: [batch][heads][len][dim]%s", path,
+                           tensor_shape_text(&file, shape), file.rank,
+                           file.rank == 3 ? "; array[None] adds an axis" : "");
     } else {
         status = tensor_convert(tensor, &file, DTYPE_F32);
     }

@@ -95,6 +95,7 @@ void report_section(const char *heading) {
     putchar('\n');
     print_bold(heading);
     putchar('\n');
+    fflush(stdout);
 }
 
 void report_text(const char *format, ...) {

@@ -14,7 +14,7 @@ extern "C" {
 // The program's first lines: "ch01  naive attention", then what the chapter shows.
 void report_title(const char *chapter, const char *title, const char *shows);
 
-// A blank line and a section heading.
+// A blank line and a section heading; what is printed so far reaches the reader now.
 void report_section(const char *heading);
 
 // A paragraph, wrapped at 80 columns and indented by two (printf-style).

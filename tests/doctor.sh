@@ -42,10 +42,10 @@ tool gnuplot gnuplot './chNN --plot draws nothing' gnuplot-nox
 echo "a GPU (no chapter needs one)"
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 if [ -n "$nvcc" ]; then have nvcc "$("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/CUDA \1/p')"
-else line absent nvcc 'the CUDA chapters run on the CPU instead'; fi
+else line absent nvcc 'nothing: no chapter needs it'; fi
 if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then
     have GPU "$(nvidia-smi -L | head -n 1 | cut -d'(' -f1)"
-else line absent GPU 'the CUDA chapters run on the CPU instead'; fi
+else line absent GPU 'nothing: no chapter needs it'; fi
 echo "for working on the course itself"
 tool clang clang 'make test-full tries one compiler only' 'clang libomp-dev'
 tool clang-tidy clang-tidy 'no make lint' clang-tidy

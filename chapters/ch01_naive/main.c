@@ -14,8 +14,11 @@ static const Program program = {
     .name = "ch01",
     .title = "naive attention",
     .summary = "Attention as it is written down: scores, softmax, weighted sum, three passes.\n"
-               "The arithmetic is not the problem; two N x N matrices between passes are.",
+               "The arithmetic is not the problem; two N x N matrices between passes are.\n"
+               "Bytes and time are measured at the lengths asked for (N), and at 2N and 4N.",
 };
+
+static const char plot_script[] = "chapters/ch01_naive/plot.gp";
 
 enum { LENGTHS = 3 }; // N, 2N, 4N
 
@@ -216,6 +219,24 @@ static Point measure_point(const Options *options, int factor) {
     return point;
 }
 
+enum { LONGEST_SECONDS = 30 }; // of the timed runs at one of the longer lengths
+
+// What a program run may cost, in FLOP: the kernel and the oracle once, and then at each length the
+// warm-up, the timed runs and the oracle; lengths that measure_points would leave out are not
+// counted, as far as that can be told beforehand.
+static double planned_flops(const Options *options, const AttnShape *shape) {
+    const double once = lesson_flops(shape);
+    double sum = (1 + LESSON_ORACLE_RUNS) * once;
+    double runs = options->q == NULL ? options->repeats + 1 : 0;
+    for (double factor = 1; factor <= 16 && runs > 0; factor *= 4) {
+        if (factor > 1 && runs * factor * once > LONGEST_SECONDS * LESSON_SCALAR_RATE) {
+            break;
+        }
+        sum += (runs + LESSON_ORACLE_RUNS) * factor * once;
+    }
+    return sum;
+}
+
 // Measures up to LENGTHS points, none where no query sees a key; leaves out a longer one that would
 // take more than half a minute. Returns how many.
 static int measure_points(const Options *options, Point *points) {
@@ -224,7 +245,7 @@ static int measure_points(const Options *options, Point *points) {
         if (count > 0) {
             const double expected =
                 4 * points[count - 1].timing.seconds.median * (options->repeats + 1);
-            if (expected > 30) {
+            if (expected > LONGEST_SECONDS) {
                 break;
             }
         }
@@ -276,7 +297,7 @@ static bool show_times(const Point *points, int count, const Ceilings *ceilings)
     char a[64], b[32], c[32];
     Table table;
     report_section("Time: median [p10, p90], one thread, inputs rotated");
-    table_begin(&table, "N|time|x before|GFLOP/s|of FMA peak|intensity|of roofline");
+    table_begin(&table, "N|time|growth|GFLOP/s|of peak|FLOP/B|of roof");
     for (int i = 0; i < count; i++) {
         const Point *point = &points[i];
         const double rate = point->flops / point->timing.seconds.median;
@@ -292,13 +313,14 @@ static bool show_times(const Point *points, int count, const Ceilings *ceilings)
                       (long long)point->shape.len_kv, a, growth, rate / 1e9,
                       100 * rate / ceilings->fma_flops_per_s, point->intensity, 100 * rate / roof);
         } else {
-            table_row(&table, "%lld|%s|%s|measurement error|||", (long long)point->shape.len_kv, a,
-                      growth);
+            table_row(&table, "%lld|%s|%s|error|||", (long long)point->shape.len_kv, a, growth);
+            report_text("Measurement error at N = %lld: a rate above the FMA peak.",
+                        (long long)point->shape.len_kv);
         }
         if (!point->timing.last.passed) {
-            printf("  N = %lld: the last timed run's output is wrong: %s%s\n",
-                   (long long)point->shape.len_kv, point->timing.last.o.message,
-                   point->timing.last.lse.message);
+            report_text("N = %lld: the last timed run's output is wrong: %s%s",
+                        (long long)point->shape.len_kv, point->timing.last.o.message,
+                        point->timing.last.lse.message);
             passed = false;
         }
     }
@@ -356,13 +378,14 @@ static bool show_measurements(const Options *options) {
     }
     const bool passed = show_times(points, count, &ceilings);
     report_section("Next");
-    report_text("./ch01 --plot draws time and bytes against N, and the roofline. The lesson is "
-                "chapters/ch01_naive/README.md, the labs are in exercises/ch01.");
+    report_text("%sThe lesson is chapters/ch01_naive/README.md, the labs are in exercises/ch01.",
+                options->plot != PLOT_NONE
+                    ? ""
+                    : "./ch01 --plot draws time and bytes against N, and the roofline. ");
     LessonCsv csv;
     lesson_require(&program, lesson_csv_open(&csv, options, csv_heading));
     write_csv(&csv, points, count, &ceilings);
-    lesson_require(&program,
-                   lesson_csv_finish(&csv, &program, "chapters/ch01_naive/plot.gp", options));
+    lesson_require(&program, lesson_csv_finish(&csv, &program, plot_script, options));
     return passed;
 }
 
@@ -378,17 +401,19 @@ int main(int argc, char **argv) {
     }
     lesson_require_cpu(&program, &options);
     lesson_require_no_series(&program, &options);
+    lesson_require_script(&program, plot_script, &options);
     Problem asked;
     lesson_require(&program, problem_load(&asked, &options));
 
     report_title(program.name, program.title, program.summary);
     report_section("Backend");
     report_text("cpu, one thread. simt and cuda: this chapter has no kernel for them.");
+    lesson_announce(&options, planned_flops(&options, &asked.shape));
     bool passed = show_correctness(&options, &asked);
     problem_free(&asked);
     if (options.q == NULL) {
         show_cards();
         passed = show_measurements(&options) && passed;
     }
-    return passed ? 0 : 1;
+    return lesson_exit_status(&program, passed);
 }

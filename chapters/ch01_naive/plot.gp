@@ -9,8 +9,9 @@ if (kind eq 'term') { set terminal dumb size 79,24 noenhanced }
 picture(name) = out . '-' . name . '.' . kind
 
 stats csv skip 1 using 1 name 'N' nooutput
-stats csv skip 1 using 2 every ::0::0 name 'T' nooutput
-stats csv skip 1 using 6 every ::0::0 name 'B' nooutput
+# The last row is that of the longest N.
+stats csv skip 1 using (longest_s = $2, $2) nooutput
+stats csv skip 1 using (longest_bytes = $7, $7) nooutput
 stats csv skip 1 using 11 every ::0::0 name 'COPY' nooutput
 stats csv skip 1 using 12 every ::0::0 name 'FMA' nooutput
 stats csv skip 1 using 10 name 'I' nooutput
@@ -28,15 +29,15 @@ set xrange [N_min / 1.3 : N_max * 1.3]
 set xtics (0)
 do for [e = 0:24] { set xtics add (sprintf('%d', 2**e) 2**e) }
 
-# Time, with the line that grows as N^2 through the first point.
+# Time, with the line that grows as N^2 through the last point.
 if (kind ne 'term') { set output picture('time') }
 set title 'ch01: time of naive attention'
 set ylabel 'time (ms)'
 if (kind eq 'term') {
-    plot T_min * 1e3 * (x / N_min)**2 with lines title 'grows as N^2', \
+    plot longest_s * 1e3 * (x / N_max)**2 with lines title 'grows as N^2', \
          csv skip 1 using 1:($2*1e3) with points pt 7 title 'median'
 } else {
-    plot T_min * 1e3 * (x / N_min)**2 with lines dt 2 title 'grows as N^2', \
+    plot longest_s * 1e3 * (x / N_max)**2 with lines dt 2 title 'grows as N^2', \
          csv skip 1 using 1:($2*1e3):($3*1e3):($4*1e3) with yerrorbars pt 7 title 'median, p10 to p90'
 }
 
@@ -45,7 +46,7 @@ if (kind ne 'term') { set output picture('bytes') }
 set title 'ch01: bytes of naive attention'
 set ylabel 'MiB'
 MIB = 1024.0 * 1024.0
-plot B_min / MIB * (x / N_min)**2 with lines dt 2 title 'grows as N^2', \
+plot longest_bytes / MIB * (x / N_max)**2 with lines dt 2 title 'grows as N^2', \
      csv skip 1 using 1:($7/MIB) with points pt 7 title 'touched by the three passes (measured)', \
      csv skip 1 using 1:($8/MIB) with points pt 5 title 'extra memory: S and P', \
      csv skip 1 using 1:($9/MIB) with points pt 9 title 'Q, K, V, O: no algorithm moves less'

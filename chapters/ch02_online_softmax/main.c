@@ -7,7 +7,7 @@
 #include "common/lesson.h"
 #include "common/touch.h"
 
-#include <stdlib.h>
+#include <math.h>
 
 static const Program program = {
     .name = "ch02",
@@ -16,6 +16,8 @@ static const Program program = {
                "blocks of keys arrive, and no row of scores is stored.",
     .flags = OPTION_BLOCK_K,
 };
+
+static const char plot_script[] = "chapters/ch02_online_softmax/plot.gp";
 
 // ---- the kernel, as the common programs call it -------------------------------------------------
 
@@ -58,6 +60,7 @@ static bool show_correctness(Problem *problem, Problem *real, Options *options) 
     lesson_check_row(&table, options->q ? "your files" : "as asked", &check);
     bool passed = check.passed;
 
+    static const int32_t lens[] = {0, 13, 40};
     const struct {
         const char *name;
         AttnShape shape;
@@ -66,6 +69,7 @@ static bool show_correctness(Problem *problem, Problem *real, Options *options) 
         {"T=17 S=33", {1, 2, 2, 17, 33, 40, 0, false, 0, NULL}, DTYPE_F32},
         {"causal, T=9 S=5 (empty rows)", {1, 2, 2, 9, 5, 8, 0, true, 0, NULL}, DTYPE_F32},
         {"window 32, GQA 8 on 2", {2, 8, 2, 70, 131, 64, 0, true, 32, NULL}, DTYPE_F32},
+        {"key lengths 0, 13, 40", {3, 2, 1, 7, 40, 32, 0, false, 0, lens}, DTYPE_F32},
         {"bf16 storage", {1, 2, 2, 64, 64, 128, 0, true, 0, NULL}, DTYPE_BF16},
     };
     for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]) && options->q == NULL; c++) {
@@ -204,8 +208,8 @@ static bool show_time(const Problem *problem, const Options *options, FILE *csv)
         const double rate = flops / timing.seconds.median;
         char time[64], memory[32];
         if (!timing.last.passed) {
-            printf("  block_k = %lld: the last timed run's output is wrong: %s%s\n",
-                   (long long)blocks[i], timing.last.o.message, timing.last.lse.message);
+            report_text("block_k = %lld: the last timed run's output is wrong: %s%s",
+                        (long long)blocks[i], timing.last.o.message, timing.last.lse.message);
             passed = false;
         }
         if (!rate_is_plausible(rate, ceilings.fma_flops_per_s)) {
@@ -230,6 +234,17 @@ static bool show_time(const Problem *problem, const Options *options, FILE *csv)
     return passed;
 }
 
+// What a program run costs, in FLOP: the correctness check; the block sizes 1, 2, 4 ... S against
+// one oracle; and three timings.
+static double planned_flops(const Options *options, const AttnShape *shape) {
+    double runs = 1 + LESSON_ORACLE_RUNS;
+    if (options->q == NULL) {
+        runs += LESSON_ORACLE_RUNS + 1 + ceil(log2(fmax(1, (double)shape->len_kv)));
+        runs += 3 * (options->repeats + 1 + LESSON_ORACLE_RUNS);
+    }
+    return runs * lesson_flops(shape);
+}
+
 int main(int argc, char **argv) {
     Options options = {
         .shape = {.batch = 1, .heads_q = 1, .heads_kv = 1, .len_q = 512, .len_kv = 512, .dim = 64},
@@ -240,6 +255,7 @@ int main(int argc, char **argv) {
     options_parse(&options, &program, argc, argv);
     lesson_require_cpu(&program, &options);
     lesson_require_no_series(&program, &options);
+    lesson_require_script(&program, plot_script, &options);
     if (options.quick && !options.shape_given) {
         options.shape.len_q = options.shape.len_kv = 256;
     }
@@ -254,6 +270,7 @@ int main(int argc, char **argv) {
     report_title(program.name, program.title, program.summary);
     report_section("Backend");
     report_text("cpu, one thread. simt and cuda: this chapter has no kernel for them.");
+    lesson_announce(&options, planned_flops(&options, &problem.shape));
     bool passed = show_correctness(&problem, &real, &options);
     if (options.q == NULL) {
         passed = show_block_sizes(&problem, csv.file) && passed;
@@ -269,13 +286,15 @@ int main(int argc, char **argv) {
             report_text("Not measured: no query of this problem sees a key.");
         }
         report_section("Next");
-        report_text("./ch02 --plot draws the running maximum and sum of the model's row and the "
-                    "error against the block size. The lesson is "
-                    "chapters/ch02_online_softmax/README.md, the labs are in exercises/ch02.");
+        report_text("%sThe lesson is chapters/ch02_online_softmax/README.md, the labs are in "
+                    "exercises/ch02.",
+                    options.plot != PLOT_NONE
+                        ? ""
+                        : "./ch02 --plot draws the running maximum and sum of the model's row and "
+                          "the error against the block size. ");
     }
     problem_free(&problem);
     problem_free(&real);
-    lesson_require(&program, lesson_csv_finish(&csv, &program,
-                                               "chapters/ch02_online_softmax/plot.gp", &options));
-    return passed ? 0 : 1;
+    lesson_require(&program, lesson_csv_finish(&csv, &program, plot_script, &options));
+    return lesson_exit_status(&program, passed);
 }

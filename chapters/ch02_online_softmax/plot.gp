@@ -29,7 +29,7 @@ if (keys > 0) {
         set output picture('row')
         set title 'ch02: a trained model''s row: running maximum and sum'
         set ylabel 'score, m'
-        set y2label 'l'
+        set y2label 'running sum l'
         set y2tics
         set ytics nomirror
         set y2range [0:*]

@@ -56,7 +56,8 @@ void state_add_block(SoftmaxState *state, int64_t dim, const float *scores, cons
                      int64_t count);
 
 // Lab 2. From the running state to (O, LSE) and back. paused->o may be the same memory as state->o.
-// An empty state (m = -INFINITY, l = 0) and (O = 0, LSE = -INFINITY) stand for each other.
+// An empty state (m = -INFINITY, l = 0) and (O = 0, LSE = -INFINITY) stand for each other. A state
+// whose l is NaN is not empty: it is saved as O and LSE of NaN and comes back as NaN.
 void state_save(const SoftmaxState *state, int64_t dim, PausedRow *paused);
 void state_restore(SoftmaxState *state, int64_t dim, const PausedRow *paused);
 

@@ -38,8 +38,8 @@ float capped_attention_row(const CappedRow *row, const float *q, const float *k,
         probs[j] = expf(probs[j] - shift);
         l += probs[j];
     }
-    for (int64_t j = 0; j < row->len && l != 0.0f; j++) {
-        probs[j] /= l;
+    for (int64_t j = row->visible.begin; j < row->visible.end && l != 0.0f; j++) {
+        probs[j] /= l; // a hidden key keeps its 0, also when l is NaN
     }
     lse = l == 0.0f ? -INFINITY : m + logf(l);
     // END 2

@@ -45,7 +45,7 @@ bool execute(Names *argv, Text *log) {
     bool ok;
 
     memcpy(words, argv->name, argv->count * sizeof(char *));
-    run_tool(&run, words, &compile_limits);
+    run_tool(&run, words, &compile_limits, own_directory());
     ok = run.end == END_EXIT && run.code == 0;
     if (run.output.length > 0) {
         text_add(log, run.output.data, run.output.length);

@@ -86,6 +86,18 @@ static void place(Ends ends, int fd, int number) {
     }
 }
 
+// Nothing that this process has open, or was handed by whoever started it, stays open in the
+// program.
+static void close_others(void) {
+    if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0) { // a kernel before 5.11
+        const long most = sysconf(_SC_OPEN_MAX);
+
+        for (int fd = STDERR_FILENO + 1; fd < most && fd < 65536; fd++) {
+            fcntl(fd, F_SETFD, FD_CLOEXEC);
+        }
+    }
+}
+
 static _Noreturn void become_suite(Ends ends, char *const *argv) {
     int executable = move_up(ends, ends.executable);
     int records = move_up(ends, ends.records);
@@ -111,6 +123,7 @@ void start_child(Ends ends, char *const *argv, const Limits *limits) {
     int null;
 
     setpgid(0, 0);
+    close_others();
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     signal(SIGHUP, SIG_DFL);
@@ -129,6 +142,9 @@ void start_child(Ends ends, char *const *argv, const Limits *limits) {
         become_suite(ends, argv);
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (setenv("TMPDIR", ends.temporary, 1) != 0) {
+        give_up(ends, "setenv");
+    }
     execvp(argv[0], argv);
     give_up(ends, argv[0]);
 }

@@ -214,3 +214,33 @@ char *explain_run(const Run *run, const Limits *limits) {
     }
     return run->failure != NULL ? copy_text(run->failure) : explain_exit(run);
 }
+
+const char *hint_for_end(const Run *run) {
+    const bool sanitizer = run->end == END_EXIT && run->code == EXIT_SANITIZER;
+
+    if (run->garbled) {
+        return "Write only to the memory and the streams that the lab gives you.";
+    }
+    switch (run->end) {
+    case END_TIME:
+        return "Look at the loops: does the variable of each come nearer to its end in every turn?";
+    case END_OUTPUT:
+        return "Take the prints out of the inner loops, or print one case only.";
+    case END_MEMORY:
+        return "See what is allocated, how large it is, and how often.";
+    case END_PROCESSES:
+        return "A lab needs no processes of its own.";
+    case END_SIGNAL:
+        return "This is a crash, not a wrong result: run this test alone (TEST=) and follow it in "
+               "a debugger.";
+    case END_EXIT:
+        break;
+    }
+    if (run->damaged) {
+        return "Write only to the outputs that labs.h names, and only within their bounds.";
+    }
+    if (sanitizer) {
+        return "Start at the line named above: print its indices and operands before it runs.";
+    }
+    return run->failure == NULL ? "Return from the function; do not end the program." : NULL;
+}

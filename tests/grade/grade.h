@@ -46,6 +46,13 @@ void expect_int(const char *what, int64_t got, int64_t want);
 void *grade_alloc(size_t bytes);
 float *grade_floats(size_t count);
 
+// Declares memory of grade_alloc an input as it stands now: the test fails when it holds something
+// else at the next grade_case, at a failure or at the test's end. Called after an input was filled
+// in and before the learner's function is; once more after a change by the suite. `name` is the
+// input's (it must outlive the test), as in "your code changed its input `scores[0]`", with the
+// index of the first element of `element` bytes that differs; element 0: no index.
+void grade_freeze(const char *name, const void *memory, size_t element);
+
 // A deterministic value for element `index` of stream `seed`: normal, mean 0, deviation 1.
 float grade_normal(uint64_t seed, uint64_t index);
 

@@ -43,6 +43,7 @@ bool write_file(const char *path, const char *text);
 void make_printable(char *text);
 
 bool file_exists(const char *path);
+bool directory_exists(const char *path);
 bool make_directories(const char *path); // as mkdir -p
 void remove_tree(const char *path);      // as rm -rf
 
@@ -82,6 +83,7 @@ typedef struct Run {
     char *title;   // records, NULL where none came
     char *in_case; // the last one
     char *failure;
+    bool damaged; // the failure is about memory that was not to be written
     Names entries;
     Text output; // stdout and stderr
     double seconds;
@@ -102,8 +104,9 @@ size_t resident_bytes(pid_t pid); // of one process; 0 when it is gone
 // process must have no other children.
 void kill_descendants(pid_t group);
 
-// Runs a trusted command (the compiler), found on PATH, with this program's environment.
-void run_tool(Run *run, char *const *argv, const Limits *limits);
+// Runs a trusted command (the compiler), found on PATH, with this program's environment, in which
+// TMPDIR is the folder `temporary`.
+void run_tool(Run *run, char *const *argv, const Limits *limits, const char *temporary);
 
 // Runs an executable that holds a learner's code: clean environment, a temporary directory as the
 // working directory, as an unprivileged user when this program is root, record and nonce pipes.
@@ -199,8 +202,7 @@ typedef struct ChapterResult {
     int points;
 } ChapterResult;
 
-// ---- lab.c, questions.c, messages.c, explain.c
-// --------------------------------------------------------------
+// ---- lab.c, questions.c, messages.c, explain.c --------------------------------------------------
 
 // The suites of a chapter in order, "lab1_name", ...; `questions` says whether it has questions.
 Names chapter_suites(const char *chapter, bool *questions);
@@ -238,6 +240,10 @@ char *compile_warnings(const char *log);
 // In plain words, why a test that did not pass failed. To be freed.
 char *explain_run(const Run *run, const Limits *limits);
 
+// The hint for a test that ended otherwise than by a wrong result (a crash, a limit, ...), which
+// the test's own hint does not fit; NULL when that one does.
+const char *hint_for_end(const Run *run);
+
 // Compares one answer ("512 MiB") with the expected value. NULL when it is right, otherwise what is
 // wrong with it, without the expected value, to be freed.
 char *judge_answer(const char *answer, double expected, double tolerance, const char *unit);
@@ -258,6 +264,8 @@ void write_gradescope(FILE *out, const ChapterResult *chapters, size_t count);
 
 // ---- progress.c, gaps.c, mutant.c, prove.c ------------------------------------------------------
 
+// Remembers the score of each lab in the result that is its best so far. The tests of a lab must
+// all have run.
 void remember_progress(const ChapterResult *chapter);
 void show_progress(const Names *chapters);
 

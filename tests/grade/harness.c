@@ -30,10 +30,15 @@ static pid_t test_process;
 typedef struct Allocation {
     unsigned char *block; // guard, data, guard
     size_t bytes;         // of the data
+    unsigned char *copy;  // of an input's data when it was frozen, NULL otherwise
+    const char *name;     // of an input
+    size_t element;       // bytes of one element of an input, 0: it is one thing
 } Allocation;
 
 static Allocation allocations[MAX_ALLOCATIONS];
 static size_t allocation_count;
+
+static void check_inputs(void);
 
 // ---- reporting ----------------------------------------------------------------------------------
 
@@ -59,9 +64,9 @@ static void record(char type, const char *payload, size_t size) {
     if (!has_grader) {
         if (type != RECORD_PASS) {
             fprintf(stderr, "%s%.*s\n",
-                    type == RECORD_CASE   ? "case: "
-                    : type == RECORD_FAIL ? "FAILED: "
-                                          : "",
+                    type == RECORD_CASE                            ? "case: "
+                    : type == RECORD_FAIL || type == RECORD_DAMAGE ? "FAILED: "
+                                                                   : "",
                     (int)length, payload);
         }
         return;
@@ -100,22 +105,29 @@ void grade_case(const char *format, ...) {
     char line[512];
     va_list args;
 
+    check_inputs(); // while the case before is the one that the report names
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
     record_text(RECORD_CASE, line);
 }
 
+// Ends the test's process as failed.
+static _Noreturn void end_failed(char type, const char *message) {
+    fflush(NULL);
+    record_text(type, message);
+    _exit(EXIT_TEST_FAILED);
+}
+
 void grade_fail(const char *format, ...) {
     char message[LINE_BYTES];
     va_list args;
 
+    check_inputs(); // an input that was changed is the cause, a wrong result the symptom
     va_start(args, format);
     vsnprintf(message, sizeof(message), format, args);
     va_end(args);
-    fflush(NULL);
-    record_text(RECORD_FAIL, message);
-    _exit(EXIT_TEST_FAILED);
+    end_failed(RECORD_FAIL, message);
 }
 
 // ---- expectations -------------------------------------------------------------------------------
@@ -134,12 +146,19 @@ static void describe(char *text, size_t size, double got, double want, double to
     }
 }
 
+// A line for a NaN where a number is expected; empty for anything else.
+static const char *nan_note(double got, double want) {
+    return isnan(got) && !isnan(want)
+               ? "\nNaN is often memory that was never written, or added to before it was set to 0"
+               : "";
+}
+
 void expect_close(const char *what, double got, double want, double tolerance) {
     char text[160];
 
     if (!is_close(got, want, tolerance)) {
         describe(text, sizeof(text), got, want, tolerance);
-        grade_fail("%s: %s", what, text);
+        grade_fail("%s: %s%s", what, text, nan_note(got, want));
     }
 }
 
@@ -161,10 +180,10 @@ void expect_array(const char *what, const float *got, const double *want, size_t
         return;
     }
     describe(text, sizeof(text), (double)got[first], want[first], tolerance);
-    grade_fail("%s[row %zu][column %zu]: %s\n%zu of %zu values are wrong%s", what, first / columns,
-               first % columns, text, failed, rows * columns,
-               unwritten == rows * columns ? "; all are NaN: not written, or computed from NaN"
-                                           : "");
+    grade_fail("%s[row %zu][column %zu]: %s\n%zu of %zu values are wrong%s%s", what,
+               first / columns, first % columns, text, failed, rows * columns,
+               unwritten == rows * columns ? "; all are NaN" : "",
+               nan_note((double)got[first], want[first]));
 }
 
 void expect_int(const char *what, int64_t got, int64_t want) {
@@ -199,7 +218,7 @@ void *grade_alloc(size_t bytes) {
     block = malloc(bytes + 2 * guard);
     if (block != NULL) {
         memset(block, 0xFF, bytes + 2 * guard);
-        allocations[allocation_count++] = (Allocation){block, bytes};
+        allocations[allocation_count++] = (Allocation){.block = block, .bytes = bytes};
         return block + guard;
     }
     grade_fail("out of memory: %zu bytes for the test", bytes);
@@ -212,19 +231,69 @@ float *grade_floats(size_t count) {
     return grade_alloc(count * sizeof(float));
 }
 
+void grade_freeze(const char *name, const void *memory, size_t element) {
+    for (size_t a = allocation_count; a-- > 0;) {
+        Allocation *input = &allocations[a];
+
+        if (input->block + guard != memory) {
+            continue;
+        }
+        free(input->copy);
+        input->copy = malloc(input->bytes + 1);
+        if (input->copy == NULL) {
+            grade_fail("out of memory: %zu bytes for the test", input->bytes);
+        }
+        memcpy(input->copy, memory, input->bytes);
+        input->name = name;
+        input->element = element;
+        return;
+    }
+    grade_fail("the suite froze memory that grade_alloc did not give");
+}
+
+static void check_inputs(void) {
+    char message[160];
+
+    for (size_t a = 0; a < allocation_count; a++) {
+        const Allocation *input = &allocations[a];
+        const unsigned char *data = input->block + guard;
+        size_t at = 0;
+
+        if (input->copy == NULL || memcmp(input->copy, data, input->bytes) == 0) {
+            continue;
+        }
+        while (input->copy[at] == data[at]) {
+            at++;
+        }
+        if (input->element > 0) {
+            snprintf(message, sizeof(message), "your code changed its input `%s[%zu]`", input->name,
+                     at / input->element);
+        } else {
+            snprintf(message, sizeof(message), "your code changed its input `%s`", input->name);
+        }
+        end_failed(RECORD_DAMAGE, message);
+    }
+}
+
 static void check_guards(void) {
+    char message[160];
+
     for (size_t a = 0; a < allocation_count; a++) {
         const unsigned char *before = allocations[a].block;
         const unsigned char *after = before + guard + allocations[a].bytes;
 
         for (size_t i = 0; i < guard; i++) {
             if (before[guard - 1 - i] != 0xFF) {
-                grade_fail("a write %zu bytes before the start of an array of %zu bytes", i + 1,
-                           allocations[a].bytes);
+                snprintf(message, sizeof(message),
+                         "a write %zu bytes before the start of an array of %zu bytes", i + 1,
+                         allocations[a].bytes);
+                end_failed(RECORD_DAMAGE, message);
             }
             if (after[i] != 0xFF) {
-                grade_fail("a write %zu bytes past the end of an array of %zu bytes", i,
-                           allocations[a].bytes);
+                snprintf(message, sizeof(message),
+                         "a write %zu bytes past the end of an array of %zu bytes", i,
+                         allocations[a].bytes);
+                end_failed(RECORD_DAMAGE, message);
             }
         }
     }
@@ -285,6 +354,7 @@ static int run_test(const char *name) {
     for (const GradeTest *t = grade_tests; t->name != NULL; t++) {
         if (strcmp(t->name, name) == 0) {
             t->run();
+            check_inputs();
             check_guards();
             fflush(NULL);
             record(RECORD_PASS, nonce, sizeof(nonce));

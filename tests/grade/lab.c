@@ -171,6 +171,10 @@ static bool run_test(TestResult *test, const char *program, const Limits *limits
     } else {
         test->status = STATUS_FAIL;
         test->message = explain_run(&run, limits);
+        if (hint_for_end(&run) != NULL) {
+            free(test->hint);
+            test->hint = copy_text(hint_for_end(&run));
+        }
         test->in_case = run.in_case != NULL ? copy_text(run.in_case) : NULL;
         make_printable(test->message);
         make_printable(test->in_case);

@@ -32,13 +32,13 @@ static void print_help(void) {
            "  --lab N           only lab N\n"
            "  --test NAME       only this test or question\n"
            "  --format FORMAT   text, tap, junit, gradescope or json (default: text)\n"
-           "  --out FILE        write the report there; the text goes to the terminal as well\n"
+           "  --out FILE        write the report there, and the text to the terminal\n"
            "  --timeout S       seconds that one test may take (default: 10)\n"
            "  --no-sanitizers   build without AddressSanitizer and UBSan\n"
            "  --progress        the best scores so far\n"
            "  --prove           prove the grader: solutions, exercises, mutants\n\n"
            "The variables CC (default gcc) and BUILD (default build) are honoured.\n"
-           "Exit status: 0 full marks, 1 less, 2 a mistake in the command or in the course.\n");
+           "Exit status: 0 full marks, 1 less, 2 a mistake in the command or the course.\n");
 }
 
 static Writer find_format(const char *name) {
@@ -185,9 +185,13 @@ static void report(FILE *out, Writer write, const ChapterResult *results, size_t
 static int grade(const Names *chapters) {
     Writer write = find_format(options.format);
     ChapterResult *results = allocate(chapters->count, sizeof(ChapterResult));
-    FILE *out = options.out != NULL ? fopen(options.out, "we") : stdout;
+    FILE *out;
     int missing = 0;
 
+    if (!directory_exists(options.from)) {
+        die("--from %s: no such folder", options.from);
+    }
+    out = options.out != NULL ? fopen(options.out, "we") : stdout;
     if (out == NULL) {
         die("%s: %s", options.out, strerror(errno));
     }
@@ -196,7 +200,7 @@ static int grade(const Names *chapters) {
     for (size_t i = 0; i < chapters->count; i++) {
         results[i] = grade_chapter(chapters->name[i]);
         missing += results[i].points - results[i].score;
-        if (strcmp(options.from, "exercises") == 0 && options.lab == 0 && options.test == NULL) {
+        if (strcmp(options.from, "exercises") == 0 && options.test == NULL) {
             remember_progress(&results[i]);
         }
     }

@@ -105,7 +105,10 @@ static void write_lab(FILE *out, const char *chapter, const LabResult *lab) {
     bool questions = strcmp(lab->id, "questions") == 0;
     const TestResult *example = NULL;
 
-    fprintf(out, "%s %s: %s  (%s)\n", chapter, lab->id, lab->title, lab->file);
+    int used = fprintf(out, "%s %s: %s", chapter, lab->id, lab->title);
+    bool fits = used + 4 + (int)strlen(lab->file) <= WIDTH;
+
+    fprintf(out, "%s(%s)\n", fits ? "  " : "\n  ", lab->file);
     if (lab->notes != NULL) {
         write_wrapped(out, "", lab->notes, 4);
     }

@@ -1,64 +1,123 @@
-// The best score of each chapter so far, kept in $BUILD/progress/chNN as "score points".
+// The best score of each lab so far, kept in $BUILD/progress/chNN, one line a lab: "lab1 9".
 #include "tests/grade/grader.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static char *progress_path(const char *chapter) {
-    return format_text("%s/progress/%s", options.build, chapter);
-}
+static const size_t progress_limit = 4096;
 
-// The remembered score; -1 when the chapter was never graded.
-static int best_score(const char *chapter) {
-    char *path = progress_path(chapter);
-    char *text = read_file(path, 100);
-    int score = -1;
+// The text of a chapter's file, to be freed; NULL when there is none.
+static char *read_progress(const char *chapter) {
+    char *path = format_text("%s/progress/%s", options.build, chapter);
+    char *text = read_file(path, progress_limit);
 
-    if (text != NULL && sscanf(text, "%d", &score) != 1) {
-        score = -1;
-    }
-    free(text);
     free(path);
-    return score;
+    return text;
 }
 
-void remember_progress(const ChapterResult *chapter) {
+static void write_progress(const char *chapter, const char *text) {
     char *directory = format_text("%s/progress", options.build);
-    char *path = progress_path(chapter->name);
-    char *text = format_text("%d %d\n", chapter->score, chapter->points);
+    char *path = format_text("%s/%s", directory, chapter);
 
-    if (chapter->score > best_score(chapter->name) &&
-        (!make_directories(directory) || !write_file(path, text))) {
+    if (!make_directories(directory) || !write_file(path, text)) {
         die("%s: %s", path, strerror(errno));
     }
-    free(text);
     free(path);
     free(directory);
 }
 
-// What a chapter's labs and questions are worth, whether tried or not.
-static int chapter_points(const char *chapter) {
+// The score that the text remembers for a lab; -1 when it was never graded. text may be NULL.
+static int best_score(const char *text, const char *lab) {
+    char id[32];
+    int score;
+
+    while (text != NULL && *text != '\0') {
+        if (sscanf(text, "%31s %d", id, &score) == 2 && strcmp(id, lab) == 0) {
+            return score;
+        }
+        text += strcspn(text, "\n");
+        text += *text == '\n' ? 1 : 0;
+    }
+    return -1;
+}
+
+static bool has_lab(const ChapterResult *chapter, const char *id) {
+    for (size_t i = 0; i < chapter->count; i++) {
+        if (strcmp(chapter->labs[i].id, id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void remember_progress(const ChapterResult *chapter) {
+    char *old = read_progress(chapter->name);
+    Text text = {0};
+
+    text_add(&text, "", 0);
+    for (size_t i = 0; i < chapter->count; i++) {
+        const LabResult *lab = &chapter->labs[i];
+        int best = best_score(old, lab->id);
+
+        text_format(&text, "%s %d\n", lab->id, lab->score > best ? lab->score : best);
+    }
+    for (const char *line = old; line != NULL && *line != '\0';) { // labs that did not run now
+        int length = (int)strcspn(line, "\n");
+        char id[32];
+
+        if (sscanf(line, "%31s", id) == 1 && !has_lab(chapter, id)) {
+            text_format(&text, "%.*s\n", length, line);
+        }
+        line += length;
+        line += *line == '\n' ? 1 : 0;
+    }
+    if (chapter->count > 0) {
+        write_progress(chapter->name, text.data);
+    }
+    text_free(&text);
+    free(old);
+}
+
+typedef struct Sum {
+    int score;
+    int points;
+    bool tried;
+} Sum;
+
+// Adds a lab that is worth `points` and was graded with `best`, -1 if never.
+static void add_lab(Sum *sum, int points, int best) {
+    sum->points += points;
+    sum->score += best < 0 ? 0 : best < points ? best : points; // labs may have changed since
+    sum->tried |= best >= 0;
+}
+
+// What a chapter's labs and questions are worth, tried or not, and the best scores.
+static Sum chapter_sum(const char *chapter) {
     bool questions;
     Names suites = chapter_suites(chapter, &questions);
-    int points = 0;
+    char *text = read_progress(chapter);
+    Sum sum = {0};
 
     for (size_t i = 0; i < suites.count; i++) {
         LabResult lab = lab_table(chapter, suites.name[i]);
+        int points = 0;
 
         for (size_t t = 0; t < lab.count; t++) {
             points += lab.tests[t].points;
         }
+        add_lab(&sum, points, best_score(text, lab.id));
         lab_free(&lab);
     }
     if (questions) {
         LabResult lab = grade_questions_of(chapter, "exercises", NULL);
 
-        points += lab.points;
+        add_lab(&sum, lab.points, best_score(text, lab.id));
         lab_free(&lab);
     }
     names_free(&suites);
-    return points;
+    free(text);
+    return sum;
 }
 
 void show_progress(const Names *chapters) {
@@ -67,13 +126,12 @@ void show_progress(const Names *chapters) {
 
     build_shared(chapters);
     for (size_t i = 0; i < chapters->count; i++) {
-        int points = chapter_points(chapters->name[i]);
-        int best = best_score(chapters->name[i]);
-        int score = best < 0 ? 0 : best < points ? best : points; // labs may have changed since
+        Sum sum = chapter_sum(chapters->name[i]);
 
-        write_score_line(stdout, chapters->name[i], score, points, best < 0 ? "not tried yet" : "");
-        total_score += score;
-        total_points += points;
+        write_score_line(stdout, chapters->name[i], sum.score, sum.points,
+                         sum.tried ? "" : "not tried yet");
+        total_score += sum.score;
+        total_points += sum.points;
     }
     write_score_line(stdout, "total", total_score, total_points, "");
 }

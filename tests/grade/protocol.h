@@ -13,11 +13,12 @@ enum {
 };
 
 enum {
-    RECORD_TITLE = 'T', // the lab's title
-    RECORD_ENTRY = 'E', // a test or a question, its fields separated by tabs
-    RECORD_CASE = 'C',  // the case that is about to run
-    RECORD_FAIL = 'F',  // the message of the failed test
-    RECORD_PASS = 'P'   // the nonce
+    RECORD_TITLE = 'T',  // the lab's title
+    RECORD_ENTRY = 'E',  // a test or a question, its fields separated by tabs
+    RECORD_CASE = 'C',   // the case that is about to run
+    RECORD_FAIL = 'F',   // the message of the failed test
+    RECORD_DAMAGE = 'D', // the same, of a test that found an input changed or a guard word written
+    RECORD_PASS = 'P'    // the nonce
 };
 
 // Exit statuses of a suite. They are unusual numbers so that they differ from a learner's exit.

@@ -2,9 +2,11 @@
 #include "tests/grade/grader.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const size_t answers_limit = 64 << 10;
 
@@ -102,6 +104,28 @@ static char *judge_value(double got, double expected, double tolerance) {
     return copy_text("wrong");
 }
 
+// Units that mean the same. Of things counted one by one, it does not matter how they are called.
+static const char *const same_units[][4] = {
+    {"FLOP/byte", "FLOP/B"},
+    {"queries", "keys", "tokens", "elements"},
+};
+
+static bool is_unit(const char *given, const char *unit) {
+    for (size_t i = 0; i < sizeof(same_units) / sizeof(same_units[0]); i++) {
+        bool has_given = false;
+        bool has_unit = false;
+
+        for (size_t j = 0; j < 4 && same_units[i][j] != NULL; j++) {
+            has_given |= strcmp(same_units[i][j], given) == 0;
+            has_unit |= strcmp(same_units[i][j], unit) == 0;
+        }
+        if (has_given && has_unit) {
+            return true;
+        }
+    }
+    return strcmp(given, unit) == 0;
+}
+
 char *judge_answer(const char *answer, double expected, double tolerance, const char *unit) {
     double value;
     const char *end;
@@ -116,7 +140,7 @@ char *judge_answer(const char *answer, double expected, double tolerance, const 
     while (isspace((unsigned char)*end)) {
         end++;
     }
-    if (*end != '\0' && strcmp(end, unit) != 0) {
+    if (*end != '\0' && !is_unit(end, unit)) {
         return unit[0] == '\0' ? format_text("a plain number is asked for, without `%.40s`", end)
                                : format_text("the unit asked for is %s, not `%.40s`", unit, end);
     }
@@ -182,6 +206,23 @@ static void read_answers(LabResult *lab, char **answers, char *text) {
     lab->notes = notes.data;
 }
 
+// The text of answers.txt, to be freed; NULL with the reason in lab->notes.
+static char *read_answers_file(LabResult *lab) {
+    char *text = read_file(lab->file, answers_limit);
+    struct stat info;
+
+    if (text == NULL && errno == ENOENT) {
+        lab->notes = format_text("there is no file %s", lab->file);
+    } else if (text == NULL || stat(lab->file, &info) != 0 ||
+               (size_t)info.st_size != strlen(text)) { // a zero byte ends it early
+        lab->notes = format_text("%s: too large or not text", lab->file);
+        free(text);
+        text = NULL;
+    }
+    make_printable(text);
+    return text;
+}
+
 LabResult grade_questions_of(const char *chapter, const char *from, const char *only) {
     const Limits limits = {10.0, 64 << 10, (size_t)1 << 30};
     char *lister = lister_path(chapter, "questions");
@@ -205,12 +246,9 @@ LabResult grade_questions_of(const char *chapter, const char *from, const char *
             format_text("%.*s", (int)strcspn(run.entries.name[i], "\t"), run.entries.name[i]);
     }
     answers = allocate(lab.count, sizeof(char *));
-    text = read_file(lab.file, answers_limit);
-    make_printable(text);
+    text = read_answers_file(&lab);
     if (text != NULL) {
         read_answers(&lab, answers, text);
-    } else {
-        lab.notes = format_text("there is no file %s", lab.file);
     }
     for (size_t i = 0; i < lab.count; i++) {
         TestResult *question = &lab.tests[i];

@@ -23,7 +23,9 @@ static void take_record(Run *run, const Records *records, char type, const char 
         set_text(&run->in_case, payload, length);
         break;
     case RECORD_FAIL:
+    case RECORD_DAMAGE:
         set_text(&run->failure, payload, length);
+        run->damaged = type == RECORD_DAMAGE;
         break;
     case RECORD_ENTRY:
         if (run->entries.count == MAX_ENTRIES) {

@@ -187,10 +187,11 @@ static void require_start(int trouble) {
     close(trouble);
 }
 
-// executable < 0: a tool.
-static void run_child(Run *run, int executable, char *const *argv, const Limits *limits) {
+// executable < 0: a tool, whose TMPDIR is `temporary`.
+static void run_child(Run *run, int executable, char *const *argv, const Limits *limits,
+                      const char *temporary) {
     Watch watch = {.output_fd = -1, .record_fd = -1};
-    Ends ends = {.executable = executable, .records = -1, .nonce = -1};
+    Ends ends = {.executable = executable, .records = -1, .nonce = -1, .temporary = temporary};
     int output[2];
     int trouble[2];
 
@@ -231,8 +232,8 @@ static void run_child(Run *run, int executable, char *const *argv, const Limits 
     }
 }
 
-void run_tool(Run *run, char *const *argv, const Limits *limits) {
-    run_child(run, -1, argv, limits);
+void run_tool(Run *run, char *const *argv, const Limits *limits, const char *temporary) {
+    run_child(run, -1, argv, limits, temporary);
 }
 
 // The executable is opened here and run by its descriptor: the unprivileged user need not be able
@@ -244,7 +245,7 @@ void run_suite(Run *run, const char *executable, char *const *argv, const Limits
         die("%s: %s", executable, strerror(errno));
     }
     make_scratch();
-    run_child(run, fd, argv, limits);
+    run_child(run, fd, argv, limits, NULL);
     remove_scratch();
     close(fd);
 }

@@ -21,6 +21,7 @@ typedef struct Ends {
     int records;
     int nonce;
     int trouble; // closed by exec; before that it takes the reason why exec was not reached
+    const char *temporary; // a tool's TMPDIR
 } Ends;
 
 // In the forked child: sets limits and becomes the program.

@@ -196,6 +196,12 @@ bool file_exists(const char *path) {
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
+bool directory_exists(const char *path) {
+    struct stat info;
+
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 bool make_directories(const char *path) {
     char *part = copy_text(path);
     bool ok = true;

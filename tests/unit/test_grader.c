@@ -3,12 +3,32 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+// A file that whoever started the grader has open is closed to a lab.
+START_TEST(inherited_files_are_closed) {
+    struct stat info;
+    const int fd = open("inherited", O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    ck_assert_int_ge(fd, 0);
+    course_put_lab("exercises",
+                   "for (int fd = 3; fd < 40; fd++) { if (write(fd, \"x\", 1) < 0) { continue; } } "
+                   "return a + b;",
+                   NULL);
+    free(grade_status("--lab 1 ch77", 1));
+    ck_assert_int_eq(fstat(fd, &info), 0);
+    ck_assert_int_eq(info.st_size, 0);
+    close(fd);
+    unlink("inherited");
+}
+END_TEST
 
 // ---- helpers ------------------------------------------------------------------------------------
 
@@ -267,6 +287,62 @@ START_TEST(a_stub_gets_a_short_report) {
 }
 END_TEST
 
+// The test's own hint is about its result, so what ended otherwise gets another one.
+START_TEST(hints_fit_the_failure) {
+    char *out;
+
+    course_put_lab("exercises", "abort(); return a + b;", NULL);
+    out = grade_status("--lab 1 --test adds ch77", 1);
+    has(out, "hint:  This is a crash");
+    lacks(out, "add a to b");
+    free(out);
+    course_put_lab("exercises", "for (;;) { pause(); } return a + b;", "out[count] = 1.0f;");
+    out = grade_status("--lab 1 --timeout 1 --test adds ch77", 1);
+    has(out, "hint:  Look at the loops");
+    free(out);
+    out = grade_status("--lab 1 --test fills ch77", 1);
+    has(out, "hint:  Start at the line named above");
+    lacks(out, "count from 0");
+    free(out);
+    course_put_lab("exercises", NULL, "for (size_t i = 0; i < count; i++) { out[i] += 1.0f; }");
+    out = grade_status("--lab 1 --test fills ch77", 1);
+    has(out, "4 of 4 values are wrong; all are NaN\n");
+    has(out, "NaN is often memory that was never written, or added to before");
+    has(out, "hint:  count from 0");
+    free(out);
+}
+END_TEST
+
+// lab_fill is given `out` as an input here, and the expected values come after it.
+START_TEST(a_changed_input_is_named) {
+    char *out;
+
+    course_put("tests/grade/ch77/lab1_sum.c",
+               "#include \"labs.h\"\n"
+               "#include \"tests/grade/grade.h\"\n"
+               "static void keeps(void) {\n"
+               "    float *in = grade_floats(4);\n"
+               "    for (int i = 0; i < 4; i++) { in[i] = 1.0f; }\n"
+               "    grade_freeze(\"in\", in, sizeof(float));\n"
+               "    grade_case(\"four ones\");\n"
+               "    lab_fill(in, 4);\n"
+               "    grade_case(\"the next case\");\n"
+               "    expect_close(\"in[3]\", lab_add(1, 2), in[3], 0.0);\n"
+               "}\n"
+               "const char grade_title[] = \"inputs\";\n"
+               "const GradeTest grade_tests[] = {{\"keeps\", 1, false, keeps, \"\"},\n"
+               "                                 {NULL, 0, false, NULL, NULL}};\n");
+    course_put_lab("exercises", NULL, NULL); // writes 0 first, so in[0] differs, and in[3] is 3
+    out = grade_status("--lab 1 ch77", 1);
+    has(out, "case:  four ones");
+    has(out, "your code changed its input `in[0]`");
+    has(out, "hint:  Write only to the outputs");
+    free(out);
+    course_put_lab("exercises", "return 1;", "");
+    free(grade_status("--lab 1 ch77", 0));
+}
+END_TEST
+
 START_TEST(guard_words_without_sanitizers) {
     char *out;
 
@@ -284,7 +360,9 @@ START_TEST(from_takes_labs_and_not_their_header) {
     out = grade_status("--from right ch77", 0);
     has(out, "ch77     6/6    [##########]");
     free(out);
-    out = grade_status("--from nowhere ch77", 1);
+    grade_error("--from nowhere ch77", "--from nowhere: no such folder");
+    course_put("empty/README", "no labs\n");
+    out = grade_status("--from empty ch77", 1);
     has(out, "ch77     0/6    [----------]");
     free(out);
 }
@@ -332,16 +410,19 @@ int main(void) {
     tcase_add_unchecked_fixture(tests, course_enter, course_leave);
     tcase_add_loop_test(tests, misbehaving_lab, 0, hostile_count);
     tcase_add_test(tests, a_sanitizer_report_names_the_line);
+    tcase_add_test(tests, inherited_files_are_closed);
     tcase_add_test(tests, memory_without_end_is_stopped);
     tcase_add_test(tests, lingering_children_are_killed);
     tcase_add_test(tests, a_constructor_cannot_end_the_run);
     tcase_add_test(tests, compile_error_costs_its_lab_alone);
     tcase_add_test(tests, warnings_are_shown);
     tcase_add_test(tests, a_stub_gets_a_short_report);
+    tcase_add_test(tests, hints_fit_the_failure);
     tcase_add_test(tests, guard_words_without_sanitizers);
     tcase_add_test(tests, from_takes_labs_and_not_their_header);
     tcase_add_test(tests, changed_sources_are_rebuilt);
     tcase_add_test(tests, mistakes_in_the_command);
+    tcase_add_test(tests, a_changed_input_is_named); // last: it has a suite of its own
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // ---- questions ----------------------------------------------------------------------------------
 
@@ -81,6 +82,35 @@ START_TEST(a_wrong_answer_gets_its_hint) {
     has(out, "hint:  count the bytes");
     lacks(out, "512");
     free(out);
+}
+END_TEST
+
+// A file that cannot be read as answers is not a missing one.
+START_TEST(answers_that_are_not_text) {
+    const char zero[] = "q1 = 512\0q2 = 3\n";
+    FILE *file = fopen("exercises/ch77/answers.txt", "w");
+    char *out;
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(zero, 1, sizeof(zero), file), sizeof(zero));
+    ck_assert_int_eq(fclose(file), 0);
+    out = grade_status("--test q1 ch77", 1);
+    has(out, "exercises/ch77/answers.txt: too large or not text");
+    free(out);
+    file = fopen("exercises/ch77/answers.txt", "w");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < 10000; i++) {
+        fputs("# a comment\n", file);
+    }
+    ck_assert_int_eq(fclose(file), 0);
+    out = grade_status("--test q1 ch77", 1);
+    has(out, "exercises/ch77/answers.txt: too large or not text");
+    free(out);
+    ck_assert_int_eq(unlink("exercises/ch77/answers.txt"), 0);
+    out = grade_status("--test q1 ch77", 1);
+    has(out, "there is no file exercises/ch77/answers.txt");
+    free(out);
+    course_put("exercises/ch77/answers.txt", "q1 = ?\nq2 = ?\n");
 }
 END_TEST
 
@@ -223,6 +253,48 @@ START_TEST(progress_remembers_the_best) {
 }
 END_TEST
 
+// A run of one lab counts, and leaves what is known of the others.
+START_TEST(progress_remembers_each_lab) {
+    char *out;
+
+    course_put("exercises/ch77/answers.txt", "q1 = 512\nq2 = ?\n");
+    course_put_lab("exercises", "return 0;", "");
+    free(grade_status("ch77", 1));
+    course_put("exercises/ch77/answers.txt", "q1 = ?\nq2 = ?\n");
+    course_put_lab("exercises", NULL, NULL);
+    free(grade_status("--lab 1 ch77", 0));
+    out = grade_status("--progress", 0);
+    has(out, "ch77     5/6    [########--]\n");
+    free(out);
+}
+END_TEST
+
+START_TEST(units_that_mean_the_same) {
+    const char *right[] = {"q1 = 8 FLOP/B\nq2 = 90 keys\n", "q1 = 8 FLOP/byte\nq2 = 90 tokens\n",
+                           "q1 = 8\nq2 = 90\n"};
+    char *out;
+
+    course_put("tests/grade/ch77/questions.c", "#include \"tests/grade/grade.h\"\n"
+                                               "static double q1(void) {\n    return 8.0;\n}\n"
+                                               "static double q2(void) {\n    return 90.0;\n}\n"
+                                               "const GradeQuestion grade_questions[] = {\n"
+                                               "    {\"q1\", 1, q1, 0.01, \"FLOP/byte\", \"\"},\n"
+                                               "    {\"q2\", 1, q2, 0.01, \"queries\", \"\"},\n"
+                                               "    {NULL, 0, NULL, 0, NULL, NULL},\n"
+                                               "};\n");
+    course_put_lab("exercises", NULL, NULL);
+    for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+        course_put("exercises/ch77/answers.txt", right[i]);
+        free(grade_status("ch77", 0));
+    }
+    course_put("exercises/ch77/answers.txt", "q1 = 8 FLOP\nq2 = 90 bytes\n");
+    out = grade_status("ch77", 1);
+    has(out, "the unit asked for is FLOP/byte, not `FLOP`");
+    has(out, "the unit asked for is queries, not `bytes`");
+    free(out);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("grader_output");
     TCase *tests = tcase_create("grader_output");
@@ -233,12 +305,15 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_unchecked_fixture(tests, course_enter, course_leave);
     tcase_add_test(tests, progress_remembers_the_best);
+    tcase_add_test(tests, progress_remembers_each_lab);
     tcase_add_loop_test(tests, one_answer, 0, answer_count);
     tcase_add_test(tests, a_wrong_answer_gets_its_hint);
+    tcase_add_test(tests, answers_that_are_not_text);
     tcase_add_test(tests, junit_is_well_formed);
     tcase_add_test(tests, tap_has_its_plan);
     tcase_add_test(tests, gradescope_has_scores);
     tcase_add_test(tests, out_takes_the_report_and_text_stays);
+    tcase_add_test(tests, units_that_mean_the_same); // last: it has questions of its own
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);

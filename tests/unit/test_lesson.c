@@ -3,6 +3,7 @@
 
 #include "common/model.h"
 #include "common/reference.h"
+#include "tests/unit/capture.h"
 
 #include <check.h>
 #include <math.h>
@@ -13,7 +14,14 @@
 static const Program program = {.name = "ch99", .title = "a test", .summary = "nothing"};
 
 // How the stand-in kernel below behaves.
-typedef enum Behaviour { RIGHT, WRONG_ELEMENT, WRITES_NOTHING, WRITES_OUTSIDE, FAILS } Behaviour;
+typedef enum Behaviour {
+    RIGHT,
+    WRONG_ELEMENT,
+    WRITES_NOTHING,
+    WRITES_OUTSIDE,
+    NUMBER_FOR_NAN,
+    FAILS
+} Behaviour;
 
 // The oracle as a kernel, with one fault at most.
 static AttnStatus stand_in(void *context, const AttnShape *shape, const float *q, const float *k,
@@ -40,7 +48,10 @@ static AttnStatus stand_in(void *context, const AttnShape *shape, const float *q
     free(o_wide);
     free(lse_wide);
     if (behaviour == WRONG_ELEMENT) {
-        o[count - 1] += 0.5F;
+        o[count - 2] += 0.5F;
+    }
+    if (behaviour == NUMBER_FOR_NAN) {
+        o[0] = 0.5F;
     }
     if (behaviour == WRITES_OUTSIDE) {
         volatile float *past = o;
@@ -70,6 +81,67 @@ START_TEST(check_tells_right_from_wrong) {
     ck_assert(!check_passes(WRONG_ELEMENT, DTYPE_F32));
     ck_assert(!check_passes(WRITES_NOTHING, DTYPE_F32));
     ck_assert(!check_passes(WRITES_OUTSIDE, DTYPE_F32));
+}
+END_TEST
+
+// Checks a problem whose first query has a NaN in row 0 and whose V has an infinity in the last
+// column of key 1, with an output to be written by `behaviour`.
+static LessonCheck check_with_nans(Behaviour behaviour, DType dtype) {
+    const AttnShape shape = {1, 1, 1, 3, 4, 8, 0, false, 0, NULL};
+    Problem problem;
+    LessonCheck check;
+    ck_assert_int_eq(problem_random(&problem, &shape, dtype, 3), ATTN_OK);
+    ((float *)problem.q.data)[2] = NAN;
+    ((float *)problem.v.data)[15] = INFINITY;
+    ck_assert_int_eq(lesson_check(stand_in, &behaviour, &problem, 0, &check), ATTN_OK);
+    if (behaviour == RIGHT) { // the outputs are left as the kernel wrote them
+        ck_assert_int_eq(isnan(((float *)problem.o.data)[0]), 1);
+        ck_assert_int_eq(isnan(((float *)problem.lse.data)[0]), 1);
+    }
+    problem_free(&problem);
+    return check;
+}
+
+START_TEST(nans_that_the_inputs_require_are_right) {
+    LessonCheck check = check_with_nans(RIGHT, DTYPE_F32);
+    ck_assert(check.passed);
+    ck_assert_uint_eq(check.required_nans, 8 + 1); // row 0 of O, and its LSE
+    ck_assert(check_with_nans(RIGHT, DTYPE_BF16).passed);
+    check = check_with_nans(NUMBER_FOR_NAN, DTYPE_F32);
+    ck_assert(!check.passed);
+    ck_assert_uint_eq(check.o.failed, 1);
+    ck_assert_uint_eq(check.required_nans, 7 + 1);
+    ck_assert_ptr_nonnull(strstr(check.o.message, "expected NaN"));
+    // NaN everywhere: right in row 0 alone.
+    check = check_with_nans(WRITES_NOTHING, DTYPE_F32);
+    ck_assert(!check.passed);
+    ck_assert_uint_eq(check.o.failed, 2 * 8);
+    ck_assert_uint_eq(check.lse.failed, 2);
+    ck_assert(!check_with_nans(WRONG_ELEMENT, DTYPE_F32).passed);
+}
+END_TEST
+
+// A failing check's line is wrapped, and the NaNs that are right are counted in words.
+static void print_check(void *context) {
+    LessonCheck check = check_with_nans(*(const Behaviour *)context, DTYPE_F32);
+    Table table;
+    table_begin(&table, LESSON_CHECK_HEADINGS);
+    lesson_check_row(&table, "causal, T=9 S=5 (empty rows)", &check);
+    table_print(&table);
+}
+
+START_TEST(a_check_is_told_within_80_columns) {
+    Behaviour behaviour = NUMBER_FOR_NAN;
+    Captured captured = capture(print_check, &behaviour);
+    ck_assert_int_eq(captured.status, 0);
+    ck_assert_int_le(longest_line(captured.out), 80);
+    ck_assert_ptr_nonnull(strstr(captured.out, "FAILED"));
+    captured_free(&captured);
+    behaviour = RIGHT;
+    captured = capture(print_check, &behaviour);
+    ck_assert_ptr_nonnull(strstr(captured.out, "9 elements NaN, as the inputs require."));
+    ck_assert_ptr_null(strstr(captured.out, "FAILED"));
+    captured_free(&captured);
 }
 END_TEST
 
@@ -170,16 +242,66 @@ START_TEST(simt_ends_a_cpu_chapter) {
 }
 END_TEST
 
+static void announce(void *context) {
+    lesson_announce(&(Options){0}, *(const double *)context * LESSON_SCALAR_RATE);
+}
+
+static void assert_announced(double seconds, const char *text) {
+    Captured captured = capture(announce, &seconds);
+    ck_assert_str_eq(captured.out, text);
+    captured_free(&captured);
+}
+
+START_TEST(long_runs_are_announced) {
+    assert_announced(20, "");
+    assert_announced(41, "  About 50 seconds at this size; a smaller --len is quicker.\n");
+    assert_announced(290, "  About 5 minutes at this size; a smaller --len is quicker.\n");
+    assert_announced(7e3, "  About 2 hours at this size; a smaller --len is quicker.\n");
+}
+END_TEST
+
+START_TEST(a_script_that_is_not_there_ends_the_program) {
+    Options options = {.plot = PLOT_NONE};
+    lesson_require_script(&program, "no/such/plot.gp", &options);
+    options.plot = PLOT_SVG;
+    lesson_require_script(&program, "no/such/plot.gp", &options);
+}
+END_TEST
+
+static void end_on_a_full_disk(void *context) {
+    if (freopen("/dev/full", "w", stdout) == NULL) {
+        exit(99);
+    }
+    report_section("A heading");
+    exit(lesson_exit_status(context, true));
+}
+
+START_TEST(output_that_is_lost_is_a_failure) {
+    ck_assert_int_eq(lesson_exit_status(&program, true), 0);
+    ck_assert_int_eq(lesson_exit_status(&program, false), 1);
+    Captured captured = capture(end_on_a_full_disk, (void *)&program);
+    ck_assert_int_eq(captured.status, 1);
+    ck_assert_int_eq(count_lines(captured.err), 1);
+    ck_assert_int_eq(strncmp(captured.err, "ch99: the output could not be written", 37), 0);
+    captured_free(&captured);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("lesson");
     TCase *tests = tcase_create("lesson");
     tcase_add_test(tests, check_tells_right_from_wrong);
+    tcase_add_test(tests, nans_that_the_inputs_require_are_right);
+    tcase_add_test(tests, a_check_is_told_within_80_columns);
     tcase_add_test(tests, errors_are_returned);
     tcase_add_test(tests, timing_checks_the_last_run);
     tcase_add_test(tests, flops_count_visible_keys);
     tcase_add_test(tests, time_text);
     tcase_add_test(tests, csv_is_written_where_asked);
     tcase_add_exit_test(tests, an_error_ends_the_program, 2);
+    tcase_add_test(tests, long_runs_are_announced);
+    tcase_add_exit_test(tests, a_script_that_is_not_there_ends_the_program, 2);
+    tcase_add_test(tests, output_that_is_lost_is_a_failure);
     tcase_add_exit_test(tests, simt_ends_a_cpu_chapter, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -41,6 +41,8 @@ START_TEST(bad_start) {
     assert_fails(ATTN_ERR_IO, "the file is empty");
     const char *no_magic = "it is not an NPY file (no \\x93NUMPY at its start)";
     scratch_write("PK\x03\x04 this is a zip file", 23);
+    assert_fails(ATTN_ERR_IO, "it is a zip archive, as .npz is: save one array with numpy.save");
+    scratch_write("P", 1);
     assert_fails(ATTN_ERR_IO, no_magic);
     scratch_write("\x93NUM", 4);
     assert_fails(ATTN_ERR_IO, no_magic);

@@ -310,6 +310,8 @@ START_TEST(contradictions) {
         {"--out a --csv a", "--out and --csv name the same file, a"},
         {"--out a --lse a", "--out and --lse name the same file, a"},
         {"--lse a --csv a", "--lse and --csv name the same file, a"},
+        {"--q a --k b --v c --out a", "--q and --out name the same file, a"},
+        {"--q a --k b --v c --lse ./c", "--v and --lse name the same file, ./c"},
     };
     assert_all_refused(cases, sizeof cases / sizeof *cases);
 }
@@ -330,6 +332,30 @@ START_TEST(a_line_break_in_a_value_gives_one_line) {
     ck_assert_int_eq(captured.status, 2);
     ck_assert_int_eq(count_lines(captured.err), 1);
     captured_free(&captured);
+}
+END_TEST
+
+START_TEST(an_output_never_replaces_an_input) {
+    char folder[64];
+    enter_folder(folder);
+    ck_assert_int_eq(mkdir("folder", 0777), 0);
+    FILE *file = fopen("k.npy", "w");
+    ck_assert_ptr_nonnull(file);
+    fclose(file);
+    ck_assert_int_eq(link("k.npy", "hard.npy"), 0);
+    ck_assert_int_eq(symlink("k.npy", "soft.npy"), 0);
+    const Refusal cases[] = {
+        {"--q a --k k.npy --v c --out k.npy", "--k and --out name the same file, k.npy"},
+        {"--q a --k k.npy --v c --out folder/../k.npy",
+         "--k and --out name the same file, folder/../k.npy"},
+        {"--q a --k k.npy --v c --lse hard.npy", "--k and --lse name the same file, hard.npy"},
+        {"--q a --k soft.npy --v c --csv k.npy", "--k and --csv name the same file, k.npy"},
+        {"--out new --lse folder/../new", "--out and --lse name the same file, folder/../new"},
+    };
+    assert_all_refused(cases, sizeof cases / sizeof *cases);
+    Options options = parse("--q k.npy --k k.npy --v k.npy --out new --lse folder/new");
+    ck_assert_str_eq(options.lse, "folder/new"); // inputs may be one file
+    remove_folder(folder);
 }
 END_TEST
 
@@ -417,6 +443,7 @@ int main(void) {
     tcase_add_test(tests, contradictions);
     tcase_add_test(tests, shapes_that_are_not_legal);
     tcase_add_test(tests, a_line_break_in_a_value_gives_one_line);
+    tcase_add_test(tests, an_output_never_replaces_an_input);
     tcase_add_test(tests, files_that_cannot_be_written);
     tcase_add_test(tests, help_shows_flags_and_defaults);
     tcase_add_test(tests, help_leaves_out_what_does_not_apply);

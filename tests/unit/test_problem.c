@@ -300,7 +300,8 @@ START_TEST(files_of_another_rank) {
     write_good();
     write_array("k.npy", DTYPE_F32, 3, (int64_t[]){2, 7, 8});
     assert_refused(ATTN_ERR_SHAPE,
-                   "k.npy: shape (2, 7, 8) has rank 3, must be 4: [batch][heads][len][dim]");
+                   "k.npy: shape (2, 7, 8) has rank 3, must be 4: [batch][heads][len][dim]; "
+                   "array[None] adds an axis");
 }
 END_TEST
 

@@ -138,7 +138,7 @@ START_TEST(quick_is_quick_and_readable) {
                      1e-6 * (double)(after.ru_stime.tv_usec - before.ru_stime.tv_usec);
     ck_assert_double_lt(seconds, quick_seconds);
     ck_assert_int_eq(strncmp(captured.out, name_of(_i), 4), 0);
-    ck_assert_int_le(longest_line(captured.out), 100);
+    ck_assert_int_le(longest_line(captured.out), 80);
     ck_assert_ptr_null(strchr(captured.out, '\033'));
     ck_assert_ptr_null(strchr(captured.out, '\r'));
     ck_assert_ptr_null(strstr(captured.out, " \n"));
@@ -329,6 +329,33 @@ START_TEST(empty_dimensions_run) {
 }
 END_TEST
 
+START_TEST(a_nan_in_a_file_reaches_its_row) {
+    Tensor q = read_array("tests/golden/real_kjv/q.npy");
+    ((float *)q.data)[0] = NAN;
+    ck_assert_int_eq(npy_write("q.npy", &q), ATTN_OK);
+    tensor_free(&q);
+    Captured captured = run_well(_i, "--q q.npy --k tests/golden/real_kjv/k.npy --v "
+                                     "tests/golden/real_kjv/v.npy --causal --out o.npy --quick");
+    ck_assert_ptr_nonnull(strstr(captured.out, "elements NaN, as the inputs require"));
+    ck_assert_int_le(longest_line(captured.out), 80);
+    captured_free(&captured);
+    Tensor o = read_array("o.npy");
+    ck_assert(isnan(tensor_get(&o, 0)));
+    tensor_free(&o);
+}
+END_TEST
+
+START_TEST(lost_output_is_a_failure) {
+    char command[PATH_BYTES + 64];
+    snprintf(command, sizeof command, "%s --quick --repeats 1 --len 8 > /dev/full", programs[_i]);
+    Captured captured = capture_program((const char *[]){"/bin/sh", "-c", command, NULL});
+    ck_assert_int_eq(captured.status, 1);
+    ck_assert_int_eq(count_lines(captured.err), 1);
+    ck_assert_int_eq(strncmp(captured.err, name_of(_i), 4), 0);
+    captured_free(&captured);
+}
+END_TEST
+
 // ---- CSV and plots ------------------------------------------------------------------------------
 
 START_TEST(csv_is_a_table) {
@@ -362,6 +389,18 @@ START_TEST(without_gnuplot_it_says_so) {
     ck_assert_ptr_nonnull(strstr(captured.out, "gnuplot-nox"));
     captured_free(&captured);
     ck_assert_int_eq(files_written(), 0);
+}
+END_TEST
+
+START_TEST(plots_need_the_course_folder) {
+    ck_assert_int_eq(unlink("chapters"), 0);
+    Captured captured = run(_i, "--quick --plot=svg");
+    ck_assert_int_eq(captured.status, 2);
+    ck_assert_str_eq(captured.out, "");
+    ck_assert_int_eq(count_lines(captured.err), 1);
+    ck_assert_ptr_nonnull(strstr(captured.err, "run it from the course's folder"));
+    ck_assert_int_ne(access("build", F_OK), 0);
+    captured_free(&captured);
 }
 END_TEST
 
@@ -408,6 +447,9 @@ int main(void) {
     tcase_add_loop_test(tests, output_has_the_storage_type, 0, program_count);
     tcase_add_loop_test(tests, shape_and_seed_decide_the_output, 0, program_count);
     tcase_add_loop_test(tests, empty_dimensions_run, 0, program_count);
+    tcase_add_loop_test(tests, a_nan_in_a_file_reaches_its_row, 0, program_count);
+    tcase_add_loop_test(tests, lost_output_is_a_failure, 0, program_count);
+    tcase_add_loop_test(tests, plots_need_the_course_folder, 0, program_count);
     tcase_add_loop_test(tests, csv_is_a_table, 0, program_count);
     tcase_add_loop_test(tests, without_gnuplot_it_says_so, 0, program_count);
     tcase_add_loop_test(tests, plots_are_drawn, 0, program_count);

@@ -55,6 +55,13 @@ static double reference_exp(const Row *row, int64_t j, double m) {
     return row->visible[j] && m > -INFINITY ? exp((double)row->scores[j] - m) : 0.0;
 }
 
+// Calls the learner's function on inputs that it must leave as they are.
+static float call(const Row *row) {
+    grade_freeze("scores", row->scores, sizeof(float));
+    grade_freeze("visible", row->visible, sizeof(bool));
+    return masked_softmax(row->scores, row->visible, row->len, row->probs);
+}
+
 // Calls the learner's function and checks the LSE and every probability.
 //
 // Tolerance, with u = 2^-24, half the distance from 1 to the next float: score - m is rounded once,
@@ -68,7 +75,7 @@ static void check_row(const Row *row) {
     double l = 0.0;
     char name[32];
 
-    const float lse = masked_softmax(row->scores, row->visible, row->len, row->probs);
+    const float lse = call(row);
     for (int64_t j = 0; j < row->len; j++) {
         l += reference_exp(row, j, m);
     }
@@ -197,9 +204,11 @@ static void test_nothing_visible(void) {
 
 static void test_visible_nan(void) {
     for (int64_t len = 1; len <= 4; len++) {
-        const Row row = row_of(len, (const float[]){NAN, 3, -INFINITY, 0});
-        grade_case("the first %lld of the scores NaN, 3, -inf, 0; all visible", (long long)len);
-        const float lse = masked_softmax(row.scores, row.visible, row.len, row.probs);
+        const Row row = row_of(len + 1, (const float[]){NAN, 3, -INFINITY, 0, 0});
+        grade_case("the first %lld of the scores NaN, 3, -inf, 0, visible; then a hidden key",
+                   (long long)len);
+        hide(&row, len, 5);
+        const float lse = call(&row);
         if (!isnan(lse)) {
             grade_fail("LSE: got %g, expected NaN", (double)lse);
         }
@@ -208,6 +217,7 @@ static void test_visible_nan(void) {
                 grade_fail("probs[%lld]: got %g, expected NaN", (long long)j, (double)row.probs[j]);
             }
         }
+        expect_close("the hidden key's probability", (double)row.probs[len], 0.0, 0.0);
     }
 }
 
@@ -239,6 +249,7 @@ const GradeTest grade_tests[] = {
      "entry of probs."},
     {"visible_nan", 1, true, test_visible_nan,
      "Every comparison with NaN is false, so the maximum passes over it and may stay -INFINITY. "
-     "Recognise the empty row by its sum, not by its maximum, and let NaN through."},
+     "Recognise the empty row by its sum, not by its maximum, and let NaN through to the visible "
+     "keys. A hidden key stays 0: 0 / NaN is NaN."},
     {NULL, 0, false, NULL, NULL},
 };

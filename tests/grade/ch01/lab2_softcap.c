@@ -96,6 +96,16 @@ static Reference make_reference(const Case *c) {
     return r;
 }
 
+// Calls the learner's function on inputs that it must leave as they are.
+static float call(const Case *c) {
+    const CappedRow row = c->row;
+
+    grade_freeze("q", c->q, sizeof(float));
+    grade_freeze("k", c->k, sizeof(float));
+    grade_freeze("v", c->v, sizeof(float));
+    return capped_attention_row(&row, c->q, c->k, c->v, c->probs, c->o);
+}
+
 // Calls the learner's function and checks the LSE, the probabilities and the output.
 //
 // Tolerance, with u = 2^-24: a score is a sum of dim products, scaled, divided by the cap: at most
@@ -110,7 +120,7 @@ static void check_case(const Case *c) {
     const double score_error = u * (((double)row->dim + 2) * r.score_abs + 4 * (double)row->cap);
     char name[32];
 
-    const float lse = capped_attention_row(row, c->q, c->k, c->v, c->probs, c->o);
+    const float lse = call(c);
     for (int64_t j = 0; j < row->len; j++) {
         const double p = r.scores[j] > -INFINITY ? exp(r.scores[j] - r.m) / r.l : 0.0;
         const double relative = expm1(2 * score_error) + (p > 0.0 ? r.m - r.scores[j] : 0.0) * u;
@@ -255,16 +265,18 @@ static void test_nothing_visible(void) {
 static void test_visible_nan(void) {
     for (int capped = 0; capped < 2; capped++) {
         for (int64_t len = 1; len <= 3; len++) {
-            grade_case("%lld keys, all visible, cap %d; NaN in the first key", (long long)len,
-                       5 * capped);
-            const Case c = make_case(len, 2, 1.0f, 5.0f * (float)capped);
+            grade_case("%lld visible keys, then a hidden one, cap %d; NaN in the first key",
+                       (long long)len, 5 * capped);
+            Case c = make_case(len + 1, 2, 1.0f, 5.0f * (float)capped);
             fill(&c, 51, 1.0f);
+            c.row.visible.end = len;
             c.k[1] = NAN;
-            const float lse = capped_attention_row(&c.row, c.q, c.k, c.v, c.probs, c.o);
+            const float lse = call(&c);
             if (!isnan(lse) || !isnan(c.o[0]) || !isnan(c.o[1])) {
                 grade_fail("LSE %g, o = (%g, %g): expected NaN in all three", (double)lse,
                            (double)c.o[0], (double)c.o[1]);
             }
+            expect_close("the hidden key's probability", (double)c.probs[len], 0.0, 0.0);
         }
     }
 }
@@ -301,6 +313,7 @@ const GradeTest grade_tests[] = {
      "-INFINITY."},
     {"visible_nan", 1, true, test_visible_nan,
      "A NaN that the row may see must not be mistaken for an empty row: recognise that by the "
-     "sum, which is NaN here, and not by the maximum, which passes over NaN."},
+     "sum, which is NaN here, and not by the maximum, which passes over NaN. A hidden key's "
+     "probability stays 0: 0 / NaN is NaN."},
     {NULL, 0, false, NULL, NULL},
 };

@@ -9,6 +9,7 @@ static const float ln2 = 0.69314718f, ln3 = 1.09861229f;
 // Runs the learner's function on outputs that hold NaN.
 static void attend(const RowCase *c, float *o, float *lse) {
     const KeyRow row = c->row;
+    freeze_case(c);
     sink_attention(&row, o, lse);
 }
 
@@ -328,6 +329,7 @@ const GradeTest grade_tests[] = {
     {"only_the_sink", 1, true, test_only_the_sink,
      "With the sink alone o = 0 and lse = sink: m goes from -INFINITY to the sink, l from 0 to 1."},
     {"nan_reaches_its_row", 1, true, test_nan_reaches_its_row,
-     "Leaving a block out because m is still -INFINITY loses a NaN; guard exp's argument instead."},
+     "Leaving a block out because m is still -INFINITY loses a NaN; guard exp's argument instead. "
+     "And `l > 0` is false for NaN."},
     {NULL, 0, false, NULL, NULL},
 };

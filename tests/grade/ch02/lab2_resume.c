@@ -20,6 +20,9 @@ static void expect_saved(float m, float l, float o0, float o1, const double want
         float *o = grade_floats(2), *other = grade_floats(2);
         o[0] = o0;
         o[1] = o1;
+        if (!in_place) {
+            grade_freeze("state->o", o, sizeof(float));
+        }
         const SoftmaxState state = {.m = m, .l = l, .o = o, .next = 5};
         PausedRow paused = {.lse = NAN, .o = in_place ? o : other, .next = -1};
         grade_case("save m = %g, l = %g, o = (%g, %g)%s", (double)m, (double)l, (double)o0,
@@ -55,6 +58,9 @@ static void expect_restored(float lse, float o0, float o1) {
         float *o = grade_floats(2), *other = grade_floats(2);
         o[0] = o0;
         o[1] = o1;
+        if (!in_place) {
+            grade_freeze("paused->o", o, sizeof(float));
+        }
         const PausedRow paused = {.lse = lse, .o = o, .next = 5};
         SoftmaxState state = {.m = NAN, .l = NAN, .o = in_place ? o : other, .next = -1};
         grade_case("restore lse = %g, o = (%g, %g)%s", (double)lse, (double)o0, (double)o1,
@@ -92,6 +98,7 @@ static void expect_empty_state(float garbage) {
     float *saved = grade_floats(2), *o = grade_floats(2);
     const double zeros[] = {0.0, 0.0};
     saved[0] = saved[1] = garbage;
+    grade_freeze("paused->o", saved, sizeof(float));
     const PausedRow paused = {.lse = -INFINITY, .o = saved, .next = 0};
     SoftmaxState state = {.m = NAN, .l = NAN, .o = o, .next = -1};
     grade_case("restore lse = -inf, o = (%g, %g)", (double)garbage, (double)garbage);
@@ -115,12 +122,14 @@ static void test_restore_empty_garbage(void) {
 // Runs a whole pass, `blocks` blocks at a time, and checks next after each step. The output starts
 // as NaN: the LSE of -INFINITY alone says that nothing has been seen. Returns the pauses.
 static int64_t run_pass(const RowCase *c, int64_t blocks, PausedRow *paused) {
+    const KeyRow row = c->row;
     int64_t pauses = 0;
     *paused = (PausedRow){-INFINITY, grade_floats((size_t)c->row.dim), 0};
+    freeze_case(c);
     do {
         const int64_t reach = paused->next + blocks * c->row.block_k;
         const int64_t want = reach < c->row.len ? reach : c->row.len;
-        attend_some(&c->row, blocks, paused);
+        attend_some(&row, blocks, paused);
         expect_int("next after the step", paused->next, want);
         pauses++;
     } while (paused->next < c->row.len);
@@ -219,6 +228,7 @@ static void test_nothing_to_do(void) {
     const float scores[] = {0.0f, ln2}, values[] = {4.0f, 1.0f};
     const RowCase c = case_of_scores(2, scores, values, 1);
     PausedRow paused = {-INFINITY, grade_floats(1), 0};
+    freeze_case(&c);
     attend_some(&c.row, 1, &paused);
     for (int64_t blocks = 0; blocks < 2; blocks++) {
         if (blocks == 1) {
@@ -244,6 +254,32 @@ static void test_empty_rows(void) {
     expect_pass(&none, 1, 0.0, -INFINITY);
     grade_case("9 keys, none visible, blocks of 4, paused after each");
     expect_pass(&hidden, 1, 0.0, -INFINITY);
+}
+
+static void expect_nan(const PausedRow *paused) {
+    if (!isnan(paused->o[0]) || !isnan(paused->lse)) {
+        grade_fail("got o = %g, lse = %g: the NaN was lost", (double)paused->o[0],
+                   (double)paused->lse);
+    }
+}
+
+static void test_nan_reaches_its_row(void) {
+    const float scores[] = {0.0f, NAN, 0.0f}, values[] = {1.0f, 2.0f, 3.0f};
+    float *o = grade_floats(1), *saved = grade_floats(1);
+    PausedRow paused = {.lse = 7.0f, .o = saved};
+    o[0] = NAN;
+    saved[0] = 7.0f;
+    const SoftmaxState state = {.m = 0.0f, .l = NAN, .o = o, .next = 2};
+    grade_case("save m = 0, l = nan, o = nan");
+    state_save(&state, 1, &paused);
+    expect_nan(&paused);
+    for (int64_t first = 0; first < 2; first++) {
+        const RowCase c = case_of_scores(3 - first, scores + first, values + first, 1);
+        grade_case("a NaN in visible key %lld of %lld, blocks of 1, paused after each",
+                   (long long)(1 - first), (long long)(3 - first));
+        run_pass(&c, 1, &paused);
+        expect_nan(&paused);
+    }
 }
 
 // Besides the tolerance of one pass, every pause costs, at the largest LSE that the row can have.
@@ -319,5 +355,8 @@ const GradeTest grade_tests[] = {
      "When LSE is -INFINITY set o to 0; do not multiply what stands there, 0 * NaN is NaN."},
     {"empty_rows", 1, true, test_empty_rows,
      "A row that sees no key stays empty through any number of pauses."},
+    {"nan_reaches_its_row", 1, true, test_nan_reaches_its_row,
+     "A state whose l is NaN is not empty, and neither is an LSE of NaN: `l > 0` and `lse > x` are "
+     "false for NaN."},
     {NULL, 0, false, NULL, NULL},
 };

@@ -29,6 +29,9 @@ static int64_t feed_next(void *context, const float **scores) {
         grade_fail("next was called again after it had returned 0");
     }
     for (int64_t j = feed->begin; j < feed->end; j++) {
+        if (feed->shown[j] != feed->scores[j]) {
+            grade_fail("your code changed score %lld of the row", (long long)j);
+        }
         feed->shown[j] = NAN;
     }
     feed->begin = feed->end;

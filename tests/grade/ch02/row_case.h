@@ -32,6 +32,14 @@ static inline RowCase make_case(int64_t len, int64_t dim, int64_t block_k) {
     return c;
 }
 
+// Declares the row's inputs finished: the learner's function must leave them as they are.
+static inline void freeze_case(const RowCase *c) {
+    grade_freeze("q", c->q, sizeof(float));
+    grade_freeze("k", c->k, sizeof(float));
+    grade_freeze("v", c->v, sizeof(float));
+    grade_freeze("visible", c->visible, sizeof(bool));
+}
+
 // A row of dimension 1 with q = 1 and scale 1, so that the scores are the keys, exactly.
 static inline RowCase case_of_scores(int64_t len, const float *scores, const float *values,
                                      int64_t block_k) {
