@@ -18,7 +18,8 @@ OPENMP  ?= -fopenmp
 CFLAGS  ?=
 LDLIBS  := -lm
 # -ffp-contract=fast: a * b + c may become one fused multiply-add, as nvcc does too.
-cflags   = -std=c11 -D_GNU_SOURCE -ffp-contract=fast -I. $(OPT) $(OPENMP) $(WARN) $(WERROR) $(CFLAGS)
+# Without OpenMP its pragmas are plain comments.
+cflags   = -std=c11 -D_GNU_SOURCE -ffp-contract=fast -I. $(OPT) $(OPENMP) $(WARN) $(if $(OPENMP),,-Wno-unknown-pragmas) $(WERROR) $(CFLAGS)
 # Commands are shown short, on stderr; V=1 shows them whole.
 V           ?= 0
 Q           := $(if $(filter 1,$(V)),,@)

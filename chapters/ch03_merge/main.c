@@ -207,6 +207,7 @@ static bool same_for_all_threads(Problem *problem, int64_t splits, int most) {
     float *first = malloc(bytes);
     if (first == NULL) {
         lesson_require(&program, attn_fail(ATTN_ERR_MEMORY, "no memory for an output"));
+        return false;
     }
     bool same = true;
     for (int threads = 1; threads <= most; threads = next_threads(threads, most)) {

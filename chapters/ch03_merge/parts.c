@@ -107,7 +107,7 @@ static int by_value(const void *a, const void *b) {
 // The row's keys, cut at random places: parts of any size, empty ones among them.
 static Parts cut(const Program *program, const Problem *row, int64_t count, uint64_t *random) {
     const int64_t keys = row->shape.len_kv;
-    int64_t ends[KEYS];
+    int64_t ends[KEYS] = {0};
     for (int64_t p = 0; p < count; p++) {
         ends[p] = p + 1 == count ? keys : draw(random, keys + 1);
     }

@@ -130,7 +130,7 @@ static void show_pairs(void) {
         char a[32], b[32];
         table_row(&table, "%lld / %lld|%lld|%s|%s|%lld|%.1f %%|%.1f %%", (long long)len,
                   (long long)block, (long long)n, format_count(a, (double)counts.visited),
-                  format_count(b, (double)(n * (n + 1) / 2)), (long long)counts.partial,
+                  format_count(b, 0.5 * (double)(n * (n + 1))), (long long)counts.partial,
                   100.0 * (double)counts.visited / (double)counts.all,
                   50.0 * (double)(len + 1) / (double)len);
     }
@@ -145,18 +145,19 @@ static void traffic_table(bool causal, FILE *csv) {
     Table table;
     table_begin(&table, causal ? "N, causal|naive|tiled|ratio|keys outside|ratio"
                                : "N, no mask|naive|tiled|ratio|keys outside|ratio");
-    for (double n = 1024; n <= 8192; n *= 2) {
+    for (int len = 1024; len <= 8192; len *= 2) {
+        const double n = len;
         const double by_naive = naive_hbm_elements(n, d, causal);
         const double by_keys = keys_outside_hbm_elements(n, d, block, causal);
-        table_row(&table, "%.0f|%s|%s|%.1f|%s|%.1f", n, format_iec(naive, bytes * by_naive),
+        table_row(&table, "%d|%s|%s|%.1f|%s|%.1f", len, format_iec(naive, bytes * by_naive),
                   format_iec(tiled, bytes * tiled_hbm_elements(n, d, block, causal)),
                   traffic_ratio(n, d, block, causal), format_iec(outside, bytes * by_keys),
                   by_naive / by_keys);
     }
     table_print(&table);
-    for (double n = 256; n <= 131072; n *= 2) {
-        csv_row(csv, "traffic_%s,%.0f,%.9g,0,0", causal ? "causal" : "full", n,
-                traffic_ratio(n, d, block, causal));
+    for (int len = 256; len <= 131072; len *= 2) {
+        csv_row(csv, "traffic_%s,%d,%.9g,0,0", causal ? "causal" : "full", len,
+                traffic_ratio(len, d, block, causal));
     }
 }
 

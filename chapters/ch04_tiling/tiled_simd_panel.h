@@ -52,16 +52,17 @@ TARGET static void SIMD(widen)(DType dtype, const uint16_t *bits, int64_t count,
     int64_t e = 0;
     for (; e + LANES <= count; e += LANES) {
         const Mask wide = __builtin_convertvector(*(const Half *)(bits + e), Mask);
-        Mask x = wide << 16; // bf16 is the upper half of an f32
+        const Mask upper = wide << 16; // all that a bf16 needs: it is the upper half of an f32
+        Mask x = upper;
         if (dtype == DTYPE_F16) {
             // The exponent moves to its new place and the bias from 15 to 127; the product does
             // that for subnormal numbers too. Infinity and NaN keep an exponent of all ones.
             const Mask magnitude = (wide & 0x7FFF) << 13;
             const Mask special = (wide & 0x7C00) == 0x7C00;
             x = (Mask)((Vec)magnitude * 0x1p112F) | (special & 0x7F800000);
-            x |= (wide & 0x8000) << 16;
+            x |= upper & INT32_MIN; // the sign
         }
-        *(Mask *)(out + e) = x;
+        *(Vec *)(out + e) = (Vec)x;
     }
     for (; e < count; e++) {
         out[e] = dtype == DTYPE_F16 ? f32_from_f16(bits[e]) : f32_from_bf16(bits[e]);

@@ -75,7 +75,7 @@ AttnStatus untiled_attention(const AttnShape *shape, const float *q, const float
     if (status == ATTN_OK) {
         status = attn_check_pointers(shape, q, k, v, o, lse);
     }
-    if (status == ATTN_OK && workspace == NULL && untiled_workspace_floats(shape) > 0) {
+    if (status == ATTN_OK && workspace == NULL && shape->len_q > 0 && shape->len_kv > 0) {
         status = attn_fail(ATTN_ERR_ARGUMENT, "workspace is a null pointer");
     }
     if (status != ATTN_OK) {
