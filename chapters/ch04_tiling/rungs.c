@@ -157,7 +157,7 @@ bool show_rung_times(const Program *program, const Options *options, const RungC
     snprintf(heading, sizeof heading, "Time: one thread; simd %d", threads);
     report_section(heading);
     Table table;
-    table_begin(&table, "rung|N|median [p10, p90]|x before|GFLOP/s|of FMA ceiling");
+    table_begin(&table, "rung|N|median [p10, p90]|growth|GFLOP/s|of peak");
     for (Rung rung = RUNG_UNTILED; rung < RUNGS; rung++) {
         for (int i = 0; i < counts[rung]; i++) {
             const Point *point = &points[rung][i];
@@ -200,7 +200,7 @@ bool show_simd_threads(const Program *program, const Options *options, const Run
              (long long)shape.len_kv);
     report_section(heading);
     Table table;
-    table_begin(&table, "threads|median [p10, p90]|speed-up|GFLOP/s|of their FMA ceiling");
+    table_begin(&table, "threads|median [p10, p90]|speed-up|GFLOP/s|of their peak");
     bool passed = true;
     double first = 0;
     for (int threads = 1; threads <= most; threads *= 2) {

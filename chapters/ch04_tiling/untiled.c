@@ -75,11 +75,11 @@ AttnStatus untiled_attention(const AttnShape *shape, const float *q, const float
     if (status == ATTN_OK) {
         status = attn_check_pointers(shape, q, k, v, o, lse);
     }
-    if (status == ATTN_OK && workspace == NULL && shape->len_q > 0 && shape->len_kv > 0) {
-        status = attn_fail(ATTN_ERR_ARGUMENT, "workspace is a null pointer");
-    }
     if (status != ATTN_OK) {
         return status;
+    }
+    if (workspace == NULL && shape->len_q > 0 && shape->len_kv > 0) {
+        return attn_fail(ATTN_ERR_ARGUMENT, "workspace is a null pointer");
     }
     const int64_t len_q = shape->len_q, len_kv = shape->len_kv, dim = shape->dim;
     float *scores = workspace;                 // [len_q][len_kv]
