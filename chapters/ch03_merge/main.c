@@ -61,6 +61,7 @@ static bool show_correctness(Problem *problem, const Options *options, Split *sp
     lesson_check_row(&table, options->q ? "your files" : "as asked", &check);
     bool passed = check.passed;
 
+    static const int32_t lens[] = {0, 13, 40};
     const struct {
         const char *name;
         AttnShape shape;
@@ -70,6 +71,7 @@ static bool show_correctness(Problem *problem, const Options *options, Split *sp
         {"S=5: more parts than keys", {1, 2, 2, 3, 5, 8, 0, false, 0, NULL}, DTYPE_F32},
         {"causal, T=9 S=5 (empty rows)", {1, 2, 2, 9, 5, 8, 0, true, 0, NULL}, DTYPE_F32},
         {"window 32, GQA 8 on 2", {2, 8, 2, 70, 131, 64, 0, true, 32, NULL}, DTYPE_F32},
+        {"key lengths 0, 13, 40", {3, 2, 1, 7, 40, 32, 0, false, 0, lens}, DTYPE_F32},
         {"bf16 storage", {1, 2, 2, 64, 64, 128, 0, true, 0, NULL}, DTYPE_BF16},
     };
     for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]) && options->q == NULL; c++) {
@@ -168,32 +170,36 @@ static void show_bytes(const AttnShape *problem, int64_t splits) {
     shape.window = 0;
     const double f = sizeof(float), n = (double)shape.len_kv, d = (double)shape.dim;
     const double t = (double)shape.len_q;
-    const int64_t counts[] = {1, splits, 4 * splits};
+    int64_t parts[] = {1, splits, 4 * splits};
     Table table;
     char what[32], a[32], b[32], c[32];
     table_begin(&table, "what|model|asked for|touched|formula");
-    for (int i = splits == 1 ? 1 : 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++) {
         size_t bytes[6];
-        if (measure_bytes(&shape, counts[i], bytes) != ATTN_OK) {
+        parts[i] = parts[i] < shape.len_kv ? parts[i] : shape.len_kv; // no more than keys are made
+        if (i > 0 && parts[i] == parts[i - 1]) {
+            continue;
+        }
+        if (measure_bytes(&shape, parts[i], bytes) != ATTN_OK) {
             report_text("Not measured: %s.", attn_last_error());
             return;
         }
-        if (i == (splits == 1 ? 1 : 0)) {
+        if (i == 0) {
             const size_t tensors = bytes[0] + bytes[1] + bytes[2] + bytes[3] + bytes[4];
             table_row(&table, "Q K V O LSE, once|%s||%s|2Td + 2Sd + T",
                       format_iec(a, f * (2 * t * d + 2 * n * d + t)),
                       format_iec(b, (double)tensors));
         }
-        snprintf(what, sizeof(what), "parts, %lld a row", (long long)counts[i]);
-        const size_t floats = split_workspace_floats(&shape, counts[i]);
-        table_row(&table, "%s|%s|%s|%s|T splits (d + 1)", what,
-                  format_iec(a, f * t * (double)counts[i] * (d + 1)),
+        snprintf(what, sizeof(what), "parts, %lld a row", (long long)parts[i]);
+        const size_t floats = split_workspace_floats(&shape, parts[i]);
+        table_row(&table, "%s|%s|%s|%s|T parts (d + 1)", what,
+                  format_iec(a, f * t * (double)parts[i] * (d + 1)),
                   format_iec(b, f * (double)floats), format_iec(c, (double)bytes[5]));
     }
     table_print(&table);
     report_text("Each part is written once and read once, by the merge: with %lld parts %.2g %% of "
-                "the bytes of K and V, T splits (d + 1) / 2Sd.",
-                (long long)splits, 100.0 * (d + 1) * (double)splits * t / (2 * n * d));
+                "the bytes of K and V, T parts (d + 1) / 2Sd.",
+                (long long)parts[1], 100.0 * (d + 1) * (double)parts[1] * t / (2 * n * d));
 }
 
 // ---- time ---------------------------------------------------------------------------------------
@@ -226,15 +232,27 @@ static bool same_for_all_threads(Problem *problem, int64_t splits, int most) {
     return same;
 }
 
+// Bytes of K and V, once: the keys from the first that the first row sees to the last row's last.
+static double kv_bytes(const AttnShape *shape) {
+    double keys = 0;
+    for (int64_t b = 0; b < shape->batch; b++) {
+        const int64_t begin = attn_visible_keys(shape, b, 0).begin;
+        keys += (double)(attn_visible_keys(shape, b, shape->len_q - 1).end - begin);
+    }
+    return 2.0 * sizeof(float) * keys * (double)(shape->heads_kv * shape->dim);
+}
+
 static bool show_time(Problem *problem, const Options *options, FILE *csv) {
     report_section("Time on this machine");
-    const int most = ceilings_measure(options->threads).threads;
+    const Ceilings all = ceilings_measure(options->threads);
+    const int most = all.threads;
+    const Ceilings one = most > 1 ? ceilings_measure(1) : all;
     const AttnShape *shape = &problem->shape;
-    const double bytes = 2.0 * sizeof(float) * (double)attn_count_kv(shape);
+    const double bytes = kv_bytes(shape);
     Table table;
     table_begin(&table, "parts|threads|median [p10, p90]|GB/s|of copy ceiling|speed-up");
     bool passed = true, plausible = true;
-    double one_thread = 0;
+    double one_thread = 0, speed_up = 1;
     // First unsplit, with one and with all threads; then split, with 1, 2, 4, ... all.
     for (int row = 0, threads = 1; threads <= most;) {
         const bool unsplit = row < 2;
@@ -242,10 +260,14 @@ static bool show_time(Problem *problem, const Options *options, FILE *csv) {
         LessonTiming timing;
         lesson_require(&program, lesson_time(run_split, &split, shape, problem->dtype,
                                              options->seed, options->repeats, &timing));
-        const double ceiling = ceilings_measure(split.threads).copy_bytes_per_s;
+        const Ceilings ceilings = split.threads == most ? all
+                                  : split.threads == 1  ? one
+                                                        : ceilings_measure(split.threads);
+        const double ceiling = ceilings.copy_bytes_per_s;
         const double rate = bytes / timing.seconds.median;
         char time[64];
         one_thread = row == 0 ? timing.seconds.median : one_thread;
+        speed_up = one_thread / timing.seconds.median;
         passed = timing.last.passed && passed;
         if (!rate_is_plausible(rate, ceiling)) {
             table_row(&table, "%lld|%d|measurement error", (long long)split.splits, split.threads);
@@ -253,7 +275,7 @@ static bool show_time(Problem *problem, const Options *options, FILE *csv) {
         } else {
             table_row(&table, "%lld|%d|%s|%.2f|%.1f %%|%.2f", (long long)split.splits,
                       split.threads, lesson_time_text(time, &timing.seconds), rate / 1e9,
-                      100.0 * rate / ceiling, one_thread / timing.seconds.median);
+                      100.0 * rate / ceiling, speed_up);
             const char *series = unsplit ? "unsplit" : "split";
             csv_row(csv, "%s_p10,%d,%.9g", series, split.threads, timing.seconds.p10);
             csv_row(csv, "%s_median,%d,%.9g", series, split.threads, timing.seconds.median);
@@ -268,11 +290,26 @@ static bool show_time(Problem *problem, const Options *options, FILE *csv) {
                 "%s. Bytes: K and V once. Ceiling: a copy by as many threads, measured here. Any "
                 "number of threads gives the same bits: %s.",
                 options->repeats, passed ? "right" : "WRONG", same ? "yes" : "NO");
+    if (most > 1 && speed_up < 0.8) { // the last row is the split with all threads
+        report_text("Slower with all threads than with one: either the problem is small, or other "
+                    "programs hold the cores. OMP_WAIT_POLICY=passive ./ch03 lets waiting threads "
+                    "sleep instead of spin.");
+    }
     if (!plausible) {
         report_text("A rate above the ceiling is no result: a cache has served K and V. Ask for "
                     "more --keys.");
     }
     return passed && same;
+}
+
+// What a program run costs, in FLOP: the correctness check, and four timings where there are two
+// threads. The other sections do not grow with the problem.
+static double planned_flops(const Options *options, const AttnShape *shape) {
+    double runs = 1 + LESSON_ORACLE_RUNS;
+    if (options->q == NULL) {
+        runs += 4 * (options->repeats + 1 + LESSON_ORACLE_RUNS);
+    }
+    return runs * lesson_flops(shape);
 }
 
 int main(int argc, char **argv) {
@@ -297,6 +334,7 @@ int main(int argc, char **argv) {
     report_title(program.name, program.title, program.summary);
     report_section("Backend");
     report_text("cpu, OpenMP threads. simt and cuda: this chapter has no kernel for them.");
+    lesson_announce(&options, planned_flops(&options, &problem.shape));
     Split split = {options.splits, options.threads};
     bool passed = show_correctness(&problem, &options, &split);
     if (options.q == NULL) {

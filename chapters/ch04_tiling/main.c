@@ -288,6 +288,7 @@ int main(int argc, char **argv) {
     report_text("cpu: untiled, tiled and unfused on one thread, simd on %d with vectors of %d "
                 "floats. simt and cuda: this chapter has no kernel for them.",
                 rung_threads(&options), tiled_simd_lanes());
+    lesson_announce(&options, rung_planned_flops(&options, &asked.shape));
     bool passed = show_correctness(&asked, &options);
     problem_free(&asked);
     if (options.q == NULL) {

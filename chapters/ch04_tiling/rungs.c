@@ -104,6 +104,28 @@ static const char *rate_cells(char text[64], const Point *point, const Ceilings 
     return text;
 }
 
+// Seconds that a point of the time table may take, the first excepted.
+static double point_limit(const Options *options) {
+    return options->shape_given ? 150 : options->quick ? 0.6 : 2.5;
+}
+
+double rung_planned_flops(const Options *options, const AttnShape *shape) {
+    const double once = lesson_flops(shape), timed = options->repeats + 1 + LESSON_ORACLE_RUNS;
+    double runs = RUNGS * (1 + LESSON_ORACLE_RUNS);
+    for (Rung rung = RUNG_UNTILED; rung < RUNGS && options->q == NULL; rung++) {
+        const double each = rung == RUNG_SIMD ? LESSON_ORACLE_RUNS : timed;
+        const int most = rung == RUNG_SIMD ? SIMD_POINTS : SCALAR_POINTS;
+        for (int i = 0; i < most; i++) {
+            const double point = each * (double)(1 << 2 * i); // N^2
+            if (i == 0 || point * once / LESSON_SCALAR_RATE < point_limit(options)) {
+                runs += point;
+            }
+        }
+    }
+    runs += options->q == NULL ? 8 * timed : 0; // the table of tile sizes
+    return runs * once;
+}
+
 // ---- time against N -----------------------------------------------------------------------------
 
 // Says what the last lengths mean, from the medians of this run.
@@ -114,10 +136,9 @@ static void compare_rungs(const Options *options, Point points[RUNGS][SIMD_POINT
     const double untiled = points[RUNG_UNTILED][last].timing.seconds.median;
     const double simd = points[RUNG_SIMD][last].timing.seconds.median;
     char a[32], b[32];
-    report_text("At N = %lld, against untiled: tiled takes %.2f x its time, unfused %.2f x, simd "
-                "1/%.0f.",
+    report_text("At N = %lld, in parts of untiled's time: tiled %.2f, unfused %.2f, simd %.3f.",
                 (long long)shape.len_kv, points[RUNG_TILED][last].timing.seconds.median / untiled,
-                points[RUNG_UNFUSED][last].timing.seconds.median / untiled, untiled / simd);
+                points[RUNG_UNFUSED][last].timing.seconds.median / untiled, simd / untiled);
     if (shape.len_q == shape.len_kv && shape.window == 0) {
         // untiled.c has its mask inside the first pass: 4 N^2 + 4 N d whatever the mask.
         const double bytes = sizeof(float) * (double)(shape.batch * shape.heads_q) *
@@ -135,8 +156,7 @@ bool show_rung_times(const Program *program, const Options *options, const RungC
                      FILE *csv) {
     const int threads = rung_threads(options);
     const Ceilings *one = &ceilings->one, *all = &ceilings->all;
-    // Seconds that a point after the first may take.
-    const double limit = options->shape_given ? 150 : options->quick ? 0.6 : 2.5;
+    const double limit = point_limit(options);
     Point points[RUNGS][SIMD_POINTS];
     int counts[RUNGS] = {0};
     bool passed = true;

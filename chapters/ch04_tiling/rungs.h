@@ -33,6 +33,9 @@ AttnStatus rung_attention(void *context, const AttnShape *shape, const float *q,
 // Worker threads of this process: --threads, or all.
 int rung_threads(const Options *options);
 
+// What a program run costs in scalar loops, in FLOP: for lesson_announce.
+double rung_planned_flops(const Options *options, const AttnShape *shape);
+
 // What the rungs are measured against.
 typedef struct RungCeilings {
     Ceilings one; // one thread
