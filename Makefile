@@ -121,7 +121,7 @@ $(BUILD)/bench_cpu: $(call obj,$(BENCH_SRC) $(STEP_SRC)) $(COMMON_LIB)
 
 # ---- tests --------------------------------------------------------------------------------------
 .PHONY: test test-full test-build sanitize need-check need-jansson
-test: need-check need-jansson ## every test once; ends with "N passed, N failed" (under 2 minutes)
+test: need-check need-jansson ## every test once; ends with "N passed, N failed" (3 minutes, two cores)
 	@$(MAKE) --no-print-directory $(jobs) test-build
 	@BUILD=$(BUILD) tests/run.sh quick
 
