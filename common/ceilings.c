@@ -283,6 +283,14 @@ Ceilings ceilings_measure(int threads) {
     };
 }
 
+bool ceilings_raise(Ceilings *many, const Ceilings *few) {
+    const bool disturbed = many->copy_bytes_per_s < 0.95 * few->copy_bytes_per_s ||
+                           many->fma_flops_per_s < 0.95 * few->fma_flops_per_s;
+    many->copy_bytes_per_s = fmax(many->copy_bytes_per_s, few->copy_bytes_per_s);
+    many->fma_flops_per_s = fmax(many->fma_flops_per_s, few->fma_flops_per_s);
+    return disturbed;
+}
+
 double ceilings_roofline(const Ceilings *ceilings, double flops_per_byte) {
     return fmin(ceilings->fma_flops_per_s, flops_per_byte * ceilings->copy_bytes_per_s);
 }

@@ -2,6 +2,8 @@
 #ifndef COMMON_CEILINGS_H
 #define COMMON_CEILINGS_H
 
+#include <stdbool.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -17,6 +19,11 @@ typedef struct Ceilings {
 // short runs, about 0.5 s in all. The copy uses buffers far beyond the last-level cache's share of
 // one core where memory allows.
 Ceilings ceilings_measure(int threads);
+
+// More threads can do at least what fewer can. Raises what was measured lower for `many` than for
+// `few`, as happens when other programs hold the cores; returns whether anything was lower by more
+// than 5 %, the noise of a measurement.
+bool ceilings_raise(Ceilings *many, const Ceilings *few);
 
 // The rate that a kernel of this intensity (FLOP per byte) can reach at most: the roofline,
 // min(fma_flops_per_s, intensity * copy_bytes_per_s), in FLOP/s.

@@ -103,7 +103,7 @@ static const Flag flags[FLAG_COUNT] = {
     {"backend", TYPE_BACKEND, 0, FIELD(backend), "=NAME", "auto, cpu, simt or cuda", 0},
     {"repeats", TYPE_COUNT, 1, FIELD(repeats), " N", "timed runs; below 10 only with --quick", 0},
     {"quick", TYPE_TRUE, 0, FIELD(quick), "",
-     "at the default sizes: smaller ones, done within 5 seconds", 0},
+     "smaller defaults, within 5 s; a size you give takes its time", 0},
     {"csv", TYPE_TEXT, 0, FIELD(csv), " FILE", "save the measurements", 0},
     {"plot", TYPE_PLOT, 0, FIELD(plot), "[=KIND]", "draw: term (if bare), svg or png", 0},
     {"help", TYPE_HELP, 0, 0, "", "print this text", 0},
@@ -341,7 +341,7 @@ static void read_flags(Parser *parser, int argc, char **argv) {
     }
     if (optind < argc) {
         bool plot = parser->seen[FLAG_PLOT];
-        fail(parser->program, "%s: unexpected argument%s", argv[optind],
+        fail(parser->program, "'%s': unexpected argument%s", argv[optind],
              plot ? "; a kind of plot is given as --plot=KIND" : "; flags begin with --");
     }
 }

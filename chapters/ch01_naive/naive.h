@@ -5,6 +5,10 @@
 
 #include "common/attn.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Floats of workspace that naive_attention needs: 2 T S, the score matrix and the probability
 // matrix of one head. The heads are computed one after the other and use the same two matrices.
 size_t naive_workspace_floats(const AttnShape *shape);
@@ -26,5 +30,9 @@ void naive_scores(const AttnShape *shape, int64_t batch_index, const float *q, c
 void naive_softmax(const AttnShape *shape, const float *scores, float *probs, float *lse);
 void naive_weighted_sum(const AttnShape *shape, int64_t batch_index, const float *probs,
                         const float *v, float *o);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

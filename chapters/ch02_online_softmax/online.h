@@ -7,6 +7,10 @@
 
 #include "common/attn.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // ---- the state of a row, and what is done with it -----------------------------------------------
 
 // What is known of a row after some of its keys. l = 0 exactly when m = -inf; otherwise the largest
@@ -78,5 +82,9 @@ size_t online_workspace_floats(const AttnShape *shape, int64_t block_k);
 // tensor that has elements. Nothing is written then.
 AttnStatus online_attention(const AttnShape *shape, const float *q, const float *k, const float *v,
                             int64_t block_k, float *o, float *lse, float *workspace);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

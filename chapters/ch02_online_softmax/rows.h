@@ -6,6 +6,10 @@
 
 #include "common/lesson.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Scores 1, 2 | 3, block after block, from online_softmax_update itself.
 void show_worked_table(void);
 
@@ -19,5 +23,9 @@ void show_divisions_and_order(const Program *program, uint64_t seed);
 // The last query of one head of `real` (causal, or no data when it was not found), key by key; the
 // CSV series score, running_max and running_sum.
 void show_real_row(const Program *program, const Problem *real, FILE *csv);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

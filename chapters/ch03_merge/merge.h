@@ -9,6 +9,10 @@
 #include "common/attn.h"
 #include "common/device.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Merges `parts` partial results of one row at once, in one pass with the largest LSE as reference:
 // o_parts [parts][dim] and lse_parts [parts] give o [dim] and *lse. Parts with lse = -inf are not
 // looked at; without any other, o = 0 and *lse = -inf. o must not overlap o_parts.
@@ -32,5 +36,9 @@ size_t split_workspace_floats(const AttnShape *shape, int64_t splits);
 // threads below 0 or no workspace; nothing is written then.
 AttnStatus split_attention(const AttnShape *shape, const float *q, const float *k, const float *v,
                            int64_t splits, int threads, float *o, float *lse, float *workspace);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

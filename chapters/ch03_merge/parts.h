@@ -6,6 +6,10 @@
 
 #include "common/lesson.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Scores 1, 2 | 3, merged by merge_partials, beside two wrong ways.
 void show_merge_by_hand(const Program *program);
 
@@ -14,5 +18,9 @@ bool show_groupings(const Program *program, uint64_t seed);
 
 // The same row with empty parts between, whose outputs are NaN.
 bool show_empty_parts(const Program *program, uint64_t seed);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

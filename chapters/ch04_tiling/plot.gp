@@ -29,7 +29,7 @@ if (N_high > 0) {
     if (kind eq 'term') {
         set ylabel 'ms'
         plot T_low * 1e3 * (x / N_low)**2 with points pt '.' title 'grows as N^2', \
-             csv skip 1 using (x_of('unfused', $2)):($3*1e3) with points pt 'U' title 'unfused', \
+             csv skip 1 using (x_of('unfused', $2)):($3*1e3) with points pt 'U' title 'unfused (under T, where U is missing)', \
              csv skip 1 using (x_of('tiled', $2)):($3*1e3) with points pt 'T' title 'tiled', \
              csv skip 1 using (x_of('untiled', $2)):($3*1e3) with points pt 'o' title 'untiled', \
              csv skip 1 using (x_of('simd', $2)):($3*1e3) with points pt 'S' title 'simd'

@@ -128,6 +128,24 @@ double rung_planned_flops(const Options *options, const AttnShape *shape) {
 
 // ---- time against N -----------------------------------------------------------------------------
 
+// Says why simd may have been slow for a reason that is not its own.
+static void note_busy_cores(const char *symptom) {
+    report_text("%s: other programs hold the cores, or the problem is small. "
+                "OMP_WAIT_POLICY=passive ./ch04 lets waiting threads sleep instead of spin.",
+                symptom);
+}
+
+// Four times the work in hardly more time: what was measured was waiting, not work. Whoever waits
+// for a core does so for milliseconds; below one, starting the threads counts.
+static bool grows_too_little(const Point *points, int count) {
+    bool little = false;
+    for (int i = 1; i < count; i++) {
+        const double before = points[i - 1].timing.seconds.median;
+        little = little || (before > 1e-3 && points[i].timing.seconds.median < 1.5 * before);
+    }
+    return little;
+}
+
 // Says what the last lengths mean, from the medians of this run.
 static void compare_rungs(const Options *options, Point points[RUNGS][SIMD_POINTS],
                           const int counts[RUNGS], const Ceilings *ceilings) {
@@ -143,12 +161,13 @@ static void compare_rungs(const Options *options, Point points[RUNGS][SIMD_POINT
         // untiled.c has its mask inside the first pass: 4 N^2 + 4 N d whatever the mask.
         const double bytes = sizeof(float) * (double)(shape.batch * shape.heads_q) *
                              naive_hbm_elements((double)shape.len_kv, (double)shape.dim, false);
+        const double copying = seconds_at(bytes, ceilings->copy_bytes_per_s);
         report_text(
             "Untiled passes move %s; at the copy rate measured here, one thread, that alone "
-            "takes %s: little beside scalar arithmetic, much beside the %s that simd "
-            "needs for everything.",
-            format_iec(a, bytes), format_seconds(b, seconds_at(bytes, ceilings->copy_bytes_per_s)),
-            format_seconds((char[32]){0}, simd));
+            "takes %s: %.1f %% of untiled's own time, and %.0f %% of the %s that simd needs for "
+            "everything.",
+            format_iec(a, bytes), format_seconds(b, copying), 100 * copying / untiled,
+            100 * copying / simd, format_seconds((char[32]){0}, simd));
     }
 }
 
@@ -200,6 +219,14 @@ bool show_rung_times(const Program *program, const Options *options, const RungC
                 "multiply-adds in %s registers.",
                 options->repeats, passed ? "right" : "WRONG", one->fma_flops_per_s / 1e9,
                 all->fma_flops_per_s / 1e9, threads, one->vector_unit);
+    if (ceilings->disturbed) {
+        report_text("The ceilings of %d threads were disturbed: they came out below those of one "
+                    "thread, whose figure stands in. Close other programs.",
+                    threads);
+    }
+    if (threads > 1 && grows_too_little(points[RUNG_SIMD], counts[RUNG_SIMD])) {
+        note_busy_cores("simd's time hardly grows from one N to the next");
+    }
     if (counts[RUNG_UNTILED] < SCALAR_POINTS || counts[RUNG_SIMD] < SIMD_POINTS) {
         report_text("Longer sequences are left out: each would take more than %.3g s, for simd in "
                     "the oracle. --len sets the shortest N.",
@@ -222,23 +249,28 @@ bool show_simd_threads(const Program *program, const Options *options, const Run
     Table table;
     table_begin(&table, "threads|median [p10, p90]|speed-up|GFLOP/s|of their peak");
     bool passed = true;
-    double first = 0;
+    double first = 0, speed_up = 1;
     for (int threads = 1; threads <= most; threads *= 2) {
         threads = 2 * threads > most ? most : threads; // powers of two, and all
         RungRun run = {.rung = RUNG_SIMD, .threads = threads};
         const Point point = measure_rung(program, options, &run, &shape);
         const TimeStats *seconds = &point.timing.seconds;
-        const Ceilings their = threads == 1      ? ceilings->one
-                               : threads == most ? ceilings->all
-                                                 : ceilings_measure(threads);
+        Ceilings their = threads == 1      ? ceilings->one
+                         : threads == most ? ceilings->all
+                                           : ceilings_measure(threads);
+        ceilings_raise(&their, &ceilings->one);
         first = threads == 1 ? seconds->median : first;
+        speed_up = first / seconds->median;
         passed = point.timing.last.passed && passed;
-        table_row(&table, "%d|%s|%.2f|%s", threads, lesson_time_text(time, seconds),
-                  first / seconds->median, rate_cells(rate, &point, &their));
+        table_row(&table, "%d|%s|%.2f|%s", threads, lesson_time_text(time, seconds), speed_up,
+                  rate_cells(rate, &point, &their));
         csv_row(csv, "threads,%d,%.9g,%.9g,%.9g", threads, seconds->median, seconds->p10,
                 seconds->p90);
     }
     table_print(&table);
+    if (most > 1 && speed_up < 0.8) { // the last row is all threads
+        note_busy_cores("Slower with all threads than with one");
+    }
     return passed;
 }
 

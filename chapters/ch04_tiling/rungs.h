@@ -8,6 +8,10 @@
 #include "common/ceilings.h"
 #include "common/lesson.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum Rung { RUNG_UNTILED = 0, RUNG_TILED, RUNG_UNFUSED, RUNG_SIMD, RUNGS } Rung;
 
 // What a rung needs besides the tensors.
@@ -38,8 +42,9 @@ double rung_planned_flops(const Options *options, const AttnShape *shape);
 
 // What the rungs are measured against.
 typedef struct RungCeilings {
-    Ceilings one; // one thread
-    Ceilings all; // rung_threads
+    Ceilings one;   // one thread
+    Ceilings all;   // rung_threads; raised to those of one thread where they came out lower
+    bool disturbed; // they did: other programs held the cores
 } RungCeilings;
 
 // The sections on time. Each returns false when the output of a timed run was wrong. Series of the
@@ -49,5 +54,9 @@ bool show_rung_times(const Program *program, const Options *options, const RungC
 bool show_simd_threads(const Program *program, const Options *options, const RungCeilings *ceilings,
                        FILE *csv);
 bool show_unfused_cost(const Program *program, const Options *options);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

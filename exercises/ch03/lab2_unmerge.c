@@ -17,7 +17,7 @@ float unmerge_amplification(float lse_whole, float lse_part) {
 UnmergeStatus unmerge(int64_t dim, Attended *whole, const Attended *part, float limit) {
     // The number of keys alone tells that everything goes: two LSE of the same keys, computed in
     // different ways, differ in their last bits. An empty part may hold NaN in O.
-    // TODO 2: what remains in *whole, or the refusal
+    // TODO 2: what remains in *whole (keys, LSE and O), or the refusal
     // END 2
     return UNMERGE_OK;
 }

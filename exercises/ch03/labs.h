@@ -44,11 +44,13 @@ typedef enum UnmergeStatus {
 // in float32 the part weighs as much as the whole, or more.
 float unmerge_amplification(float lse_whole, float lse_part);
 
-// Takes `part`, some of the keys of `whole`, out of it.
+// Takes `part`, some of the keys of `whole`, out of it: afterwards keys, lse and o of `whole` are
+// those of what remains, so keys has fallen by part->keys.
 //   part->keys == whole->keys   nothing remains, whatever the two LSE are: keys 0, LSE = -INFINITY,
 //                               O = 0, exactly
 //   an empty part               whole stays as it is, exactly
-//   otherwise                   UNMERGE_REFUSED if the amplification is above `limit` (at least 1)
+//   otherwise                   UNMERGE_REFUSED if the amplification is above `limit`
+// `limit` is finite and at least 1; an amplification that equals it is still allowed.
 UnmergeStatus unmerge(int64_t dim, Attended *whole, const Attended *part, float limit);
 
 // ---- lab 3 --------------------------------------------------------------------------------------

@@ -215,7 +215,24 @@ char *explain_run(const Run *run, const Limits *limits) {
     return run->failure != NULL ? copy_text(run->failure) : explain_exit(run);
 }
 
-const char *hint_for_end(const Run *run) {
+// Reports whose cause is an amount of memory. No index or operand at the line is to blame.
+static bool is_about_amounts(const char *output) {
+    const char *const kinds[] = {"AddressSanitizer: stack-overflow",
+                                 "AddressSanitizer: requested allocation size",
+                                 "AddressSanitizer: allocation-size-too-big",
+                                 "AddressSanitizer: calloc parameters overflow",
+                                 "AddressSanitizer: out of memory",
+                                 "AddressSanitizer: allocator is out of memory"};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (output != NULL && strstr(output, kinds[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *hint_for_end(const Run *run, const TestResult *test) {
     const bool sanitizer = run->end == END_EXIT && run->code == EXIT_SANITIZER;
 
     if (run->garbled) {
@@ -223,6 +240,9 @@ const char *hint_for_end(const Run *run) {
     }
     switch (run->end) {
     case END_TIME:
+        if (test->timeout_hint != NULL && test->timeout_hint[0] != '\0') {
+            return test->timeout_hint;
+        }
         return "Look at the loops: does the variable of each come nearer to its end in every turn?";
     case END_OUTPUT:
         return "Take the prints out of the inner loops, or print one case only.";
@@ -238,6 +258,9 @@ const char *hint_for_end(const Run *run) {
     }
     if (run->damaged) {
         return "Write only to the outputs that labs.h names, and only within their bounds.";
+    }
+    if (sanitizer && is_about_amounts(run->output.data)) {
+        return "See how much memory is asked for at the line named above, and how often.";
     }
     if (sanitizer) {
         return "Start at the line named above: print its indices and operands before it runs.";

@@ -15,7 +15,10 @@ typedef struct GradeTest {
     int points;
     bool gated;        // an error or empty case: counts only when the lab's first test passes
     void (*run)(void); // returns when the test passes; calls grade_fail otherwise
-    const char *hint;  // the likely cause, one or two sentences, printed when the test fails
+    const char *hint;  // the likely cause, one or two sentences, printed when the test fails; where
+                       // it speaks of NaN, overflow or infinite values, the harness does not
+    const char *timeout_hint; // the same when the test ran out of time; may be left out: the
+                              // grader's own words
 } GradeTest;
 
 // Each suite defines these two; the table ends with an entry whose name is NULL. Its first entry is

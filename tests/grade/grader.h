@@ -175,9 +175,11 @@ typedef struct TestResult {
     bool gated;
     Status status;
     char *hint;
-    char *in_case; // NULL when the test named none
-    char *message; // NULL when passed
-    char *output;  // what the learner's code printed, NULL when nothing
+    char *timeout_hint; // in hint's place when the time ran out; empty: the grader's words; NULL of
+                        // a question
+    char *in_case;      // NULL when the test named none
+    char *message;      // NULL when passed
+    char *output;       // what the learner's code printed, NULL when nothing
     double seconds;
 } TestResult;
 
@@ -241,8 +243,8 @@ char *compile_warnings(const char *log);
 char *explain_run(const Run *run, const Limits *limits);
 
 // The hint for a test that ended otherwise than by a wrong result (a crash, a limit, ...), which
-// the test's own hint does not fit; NULL when that one does.
-const char *hint_for_end(const Run *run);
+// the test's hint does not fit; NULL when that one does.
+const char *hint_for_end(const Run *run, const TestResult *test);
 
 // Compares one answer ("512 MiB") with the expected value. NULL when it is right, otherwise what is
 // wrong with it, without the expected value, to be freed.

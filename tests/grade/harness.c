@@ -26,6 +26,7 @@ enum { GUARD_BYTES = 256, LINE_BYTES = MAX_PAYLOAD, MAX_ALLOCATIONS = 4096 };
 static char nonce[NONCE_BYTES];
 static bool has_grader; // a nonce came, so the record pipe is there
 static pid_t test_process;
+static const GradeTest *running; // NULL before the test's start
 
 typedef struct Allocation {
     unsigned char *block; // guard, data, guard
@@ -146,9 +147,22 @@ static void describe(char *text, size_t size, double got, double want, double to
     }
 }
 
+// Whether the running test's hint is about how a NaN is computed: then memory that was never
+// written is not the likely cause, and a line about it would stand before the right one.
+static bool hint_explains_nan(void) {
+    const char *const words[] = {"NaN", "overflow", "infinite"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (running != NULL && running->hint != NULL && strstr(running->hint, words[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // A line for a NaN where a number is expected; empty for anything else.
 static const char *nan_note(double got, double want) {
-    return isnan(got) && !isnan(want)
+    return isnan(got) && !isnan(want) && !hint_explains_nan()
                ? "\nNaN is often memory that was never written, or added to before it was set to 0"
                : "";
 }
@@ -326,8 +340,8 @@ static int list_tests(void) {
     }
     record_text(RECORD_TITLE, grade_title);
     for (const GradeTest *t = grade_tests; t->name != NULL; t++) {
-        snprintf(line, sizeof(line), "%s\t%d\t%d\t%s", t->name, t->points, t->gated ? 1 : 0,
-                 t->hint != NULL ? t->hint : "");
+        snprintf(line, sizeof(line), "%s\t%d\t%d\t%s\t%s", t->name, t->points, t->gated ? 1 : 0,
+                 t->hint != NULL ? t->hint : "", t->timeout_hint != NULL ? t->timeout_hint : "");
         record_text(RECORD_ENTRY, line);
     }
     return 0;
@@ -353,6 +367,7 @@ static int run_test(const char *name) {
     }
     for (const GradeTest *t = grade_tests; t->name != NULL; t++) {
         if (strcmp(t->name, name) == 0) {
+            running = t;
             t->run();
             check_inputs();
             check_guards();

@@ -99,6 +99,7 @@ LabResult lab_table(const char *chapter, const char *suite) {
         test->points = atoi(next_field(&rest));
         test->gated = atoi(next_field(&rest)) != 0 && i > 0;
         test->hint = copy_text(next_field(&rest));
+        test->timeout_hint = copy_text(next_field(&rest));
         test->status = STATUS_FAIL;
     }
     run_free(&run);
@@ -109,6 +110,7 @@ LabResult lab_table(const char *chapter, const char *suite) {
 static void test_free(TestResult *test) {
     free(test->name);
     free(test->hint);
+    free(test->timeout_hint);
     free(test->in_case);
     free(test->message);
     free(test->output);
@@ -171,9 +173,11 @@ static bool run_test(TestResult *test, const char *program, const Limits *limits
     } else {
         test->status = STATUS_FAIL;
         test->message = explain_run(&run, limits);
-        if (hint_for_end(&run) != NULL) {
+        if (hint_for_end(&run, test) != NULL) {
+            char *hint = copy_text(hint_for_end(&run, test));
+
             free(test->hint);
-            test->hint = copy_text(hint_for_end(&run));
+            test->hint = hint;
         }
         test->in_case = run.in_case != NULL ? copy_text(run.in_case) : NULL;
         make_printable(test->message);

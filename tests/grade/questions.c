@@ -60,18 +60,17 @@ typedef struct Factor {
     const char *name;
 } Factor;
 
-// Factors by which an answer is often off, and what each usually means.
+// Factors by which an answer is often off.
 static const Factor factors[] = {
-    {2.0, "2"},
-    {4.0, "4"},
-    {8.0, "8"},
-    {16.0, "16"},
-    {1000.0, "1000"},
-    {1024.0, "1024"},
-    {1e6, "1000000"},
-    {1048576.0, "1048576 (1024 x 1024)"},
-    {1e9, "1000000000"},
-    {1073741824.0, "1073741824 (1024 x 1024 x 1024)"},
+    {2.0, "2"},          {4.0, "4"},
+    {8.0, "8"},          {16.0, "16"},
+    {1000.0, "1000"},    {1024.0, "1024"},
+    {1e6, "1000000"},    {1048576.0, "1048576 (1024 x 1024)"},
+    {1e9, "1000000000"}, {1073741824.0, "1073741824 (1024 x 1024 x 1024)"},
+};
+
+// The same where bytes are asked for.
+static const Factor prefixes[] = {
     {1.024, "1.024 (1024 / 1000: decimal or binary prefix?)"},
     {1.048576, "1.048576 (MiB / MB: decimal or binary prefix?)"},
     {1.073741824, "1.073741824 (GiB / GB: decimal or binary prefix?)"},
@@ -81,24 +80,47 @@ static bool is_near(double got, double want, double tolerance) {
     return fabs(got - want) <= tolerance * fabs(want);
 }
 
-static char *judge_value(double got, double expected, double tolerance) {
+// "too large by a factor of 2", or NULL when none of the factors is it.
+static char *find_factor(const Factor *table, size_t count, double got, double expected,
+                         double tolerance) {
+    for (size_t i = 0; i < count; i++) {
+        if (is_near(got, expected * table[i].value, tolerance)) {
+            return format_text("too large by a factor of %s", table[i].name);
+        }
+        if (is_near(got * table[i].value, expected, tolerance)) {
+            return format_text("too small by a factor of %s", table[i].name);
+        }
+    }
+    return NULL;
+}
+
+// B, KiB, GB, bytes, but not FLOP/B: what a decimal or a binary prefix can stand before.
+static bool counts_bytes(const char *unit) {
+    const size_t length = strlen(unit);
+
+    return strcmp(unit, "bytes") == 0 ||
+           (length > 0 && length <= 3 && unit[length - 1] == 'B' && strchr(unit, '/') == NULL);
+}
+
+static char *judge_value(double got, double expected, double tolerance, const char *unit) {
     if (is_near(got, expected, tolerance)) {
         return NULL;
     }
     if (expected != 0.0 && got != 0.0) {
         // A factor near 1 can be told from rounding only where the tolerance is smaller than it.
         double narrow = tolerance < 0.005 ? tolerance : 0.005;
+        char *factor;
 
         if (is_near(-got, expected, tolerance)) {
             return copy_text("wrong sign");
         }
-        for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++) {
-            if (is_near(got, expected * factors[i].value, narrow)) {
-                return format_text("too large by a factor of %s", factors[i].name);
-            }
-            if (is_near(got * factors[i].value, expected, narrow)) {
-                return format_text("too small by a factor of %s", factors[i].name);
-            }
+        factor = find_factor(factors, sizeof(factors) / sizeof(factors[0]), got, expected, narrow);
+        if (factor == NULL && counts_bytes(unit)) {
+            factor = find_factor(prefixes, sizeof(prefixes) / sizeof(prefixes[0]), got, expected,
+                                 narrow);
+        }
+        if (factor != NULL) {
+            return factor;
         }
     }
     return copy_text("wrong");
@@ -144,7 +166,7 @@ char *judge_answer(const char *answer, double expected, double tolerance, const 
         return unit[0] == '\0' ? format_text("a plain number is asked for, without `%.40s`", end)
                                : format_text("the unit asked for is %s, not `%.40s`", unit, end);
     }
-    return judge_value(value, expected, tolerance);
+    return judge_value(value, expected, tolerance, unit);
 }
 
 // ---- answers.txt --------------------------------------------------------------------------------

@@ -49,6 +49,19 @@ START_TEST(copy_rate_is_above_a_bytewise_copy) {
 }
 END_TEST
 
+START_TEST(more_threads_can_do_what_fewer_can) {
+    const Ceilings one = {1, 10e9, 170e9, "AVX2"};
+    Ceilings disturbed = {2, 12e9, 15e9, "AVX2"}, fine = {2, 9.8e9, 300e9, "AVX2"};
+    ck_assert(ceilings_raise(&disturbed, &one));
+    ck_assert_double_eq(disturbed.copy_bytes_per_s, 12e9);
+    ck_assert_double_eq(disturbed.fma_flops_per_s, 170e9);
+    ck_assert_int_eq(disturbed.threads, 2);
+    ck_assert(!ceilings_raise(&fine, &one));
+    ck_assert_double_eq(fine.copy_bytes_per_s, 10e9);
+    ck_assert_double_eq(fine.fma_flops_per_s, 300e9);
+}
+END_TEST
+
 START_TEST(threads_are_as_asked) {
     Ceilings all = ceilings_measure(0);
     ck_assert_int_ge(all.threads, 1);
@@ -87,6 +100,7 @@ int main(void) {
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, fma_peak_is_far_above_one_chain);
     tcase_add_test(tests, copy_rate_is_above_a_bytewise_copy);
+    tcase_add_test(tests, more_threads_can_do_what_fewer_can);
     tcase_add_test(tests, threads_are_as_asked);
     tcase_add_test(tests, measuring_takes_little_time);
     tcase_add_test(tests, roofline);

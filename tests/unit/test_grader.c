@@ -310,6 +310,61 @@ START_TEST(hints_fit_the_failure) {
     has(out, "NaN is often memory that was never written, or added to before");
     has(out, "hint:  count from 0");
     free(out);
+    course_put_lab("exercises", NULL, "out[0] = (float)count; for (;;) { pause(); }");
+    out = grade_status("--lab 1 --timeout 1 --test fills ch77", 1);
+    has(out, "hint:  count once"); // a test may have words of its own for this
+    lacks(out, "count from 0");
+    free(out);
+}
+END_TEST
+
+// What asked for too much memory has no index to look at.
+START_TEST(hints_about_amounts_of_memory) {
+    const char *const bodies[] = {
+        "volatile char huge[64 << 20]; huge[a] = 1; return huge[a] + b;",
+        "char *volatile p = malloc((size_t)1 << 45); return p == NULL ? a : b;",
+    };
+
+    for (int i = 0; i < 2; i++) {
+        char *out;
+
+        course_put_lab("exercises", bodies[i], NULL);
+        out = grade_status("--lab 1 --test adds ch77", 1);
+        has(out, "hint:  See how much memory");
+        lacks(out, "operands");
+        free(out);
+    }
+}
+END_TEST
+
+// A NaN that the hint explains is not blamed on memory that was never written.
+START_TEST(a_hint_about_nan_stands_alone) {
+    const char *const hints[] = {"exp(89) overflows", "0 * NaN is NaN", "start from 0"};
+
+    for (int i = 0; i < 3; i++) {
+        char suite[640], *out;
+
+        snprintf(suite, sizeof(suite),
+                 "#include \"labs.h\"\n"
+                 "#include \"tests/grade/grade.h\"\n"
+                 "static void adds(void) {\n"
+                 "    float *out = grade_floats(1);\n"
+                 "    lab_fill(out, 0);\n"
+                 "    expect_close(\"sum\", (double)out[0], lab_add(0, 0), 1.0);\n"
+                 "}\n"
+                 "const char grade_title[] = \"a sum\";\n"
+                 "const GradeTest grade_tests[] = {\n"
+                 "    {\"adds\", 1, false, adds, \"%s\", NULL},\n"
+                 "    {NULL, 0, false, NULL, NULL, NULL},\n"
+                 "};\n",
+                 hints[i]);
+        course_put("tests/grade/ch77/lab1_sum.c", suite);
+        course_put_lab("exercises", NULL, NULL);
+        out = grade_status("--lab 1 --test adds ch77", 1);
+        has(out, hints[i]);
+        (i < 2 ? lacks : has)(out, "NaN is often memory");
+        free(out);
+    }
 }
 END_TEST
 
@@ -418,11 +473,14 @@ int main(void) {
     tcase_add_test(tests, warnings_are_shown);
     tcase_add_test(tests, a_stub_gets_a_short_report);
     tcase_add_test(tests, hints_fit_the_failure);
+    tcase_add_test(tests, hints_about_amounts_of_memory);
     tcase_add_test(tests, guard_words_without_sanitizers);
     tcase_add_test(tests, from_takes_labs_and_not_their_header);
     tcase_add_test(tests, changed_sources_are_rebuilt);
     tcase_add_test(tests, mistakes_in_the_command);
-    tcase_add_test(tests, a_changed_input_is_named); // last: it has a suite of its own
+    // Last, as they have suites of their own.
+    tcase_add_test(tests, a_hint_about_nan_stands_alone);
+    tcase_add_test(tests, a_changed_input_is_named);
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);

@@ -49,6 +49,7 @@ static const Answer answers[] = {
     {"q1 = 1e999", false, "does not begin with a number"},
     {"q1 = about 512", false, "does not begin with a number"},
     {"q2 = 3.0", true, "ok   q2"},
+    {"q2 = 3.072", false, "why:   wrong"}, // no prefix can be meant
     {"q2 = 3 bytes", false, "a plain number is asked for, without `bytes`"},
     {"q1 512", false,
      "exercises/ch77/answers.txt:1: expected `name = number unit`, found `q1 512`"},

@@ -277,9 +277,9 @@ START_TEST(bad_flags) {
         {"--dim", "--dim: needs a value"},
         {"--causal=yes", "--causal: takes no value"},
         {"--quick=1", "--quick: takes no value"},
-        {"stray", "stray: unexpected argument; flags begin with --"},
-        {"--dim 8 stray --len 4", "stray: unexpected argument; flags begin with --"},
-        {"--plot svg", "svg: unexpected argument; a kind of plot is given as --plot=KIND"},
+        {"stray", "'stray': unexpected argument; flags begin with --"},
+        {"--dim 8 stray --len 4", "'stray': unexpected argument; flags begin with --"},
+        {"--plot svg", "'svg': unexpected argument; a kind of plot is given as --plot=KIND"},
     };
     assert_all_refused(cases, sizeof cases / sizeof *cases);
 }

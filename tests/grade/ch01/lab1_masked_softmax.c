@@ -232,7 +232,7 @@ const GradeTest grade_tests[] = {
      "Choose (visible ? value : 0); do not multiply by 0 or add -inf, since 0 * NaN and inf - inf "
      "are NaN."},
     {"large_scores", 1, false, test_large_scores,
-     "exp(89) is already beyond the largest float. Take the maximum off before exp, not after."},
+     "exp(89) overflows a float already. Take the maximum off before exp, not after."},
     {"very_negative_scores", 1, false, test_very_negative_scores,
      "The maximum may be far below 0: start it at -INFINITY, neither at 0 nor at a number that "
      "seems small enough, and do not take absolute values."},

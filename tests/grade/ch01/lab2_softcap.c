@@ -301,8 +301,8 @@ const GradeTest grade_tests[] = {
      "Far beyond the cap tanh is 1 or -1, so these scores are the cap or its negative. Call "
      "tanhf: exp(2x) overflows when tanh is built from it."},
     {"large_scores", 1, false, test_large_scores,
-     "A cap beyond 88 does not make exp safe, nor does a cap of 0: take the maximum off before "
-     "exp."},
+     "exp(89) overflows. A cap beyond 88 does not make exp safe, nor does a cap of 0: take the "
+     "maximum off before exp."},
     {"very_negative_scores", 1, false, test_very_negative_scores,
      "The maximum may be far below 0: start it at -INFINITY."},
     {"odd_sizes", 1, false, test_odd_sizes,

@@ -291,7 +291,8 @@ const GradeTest grade_tests[] = {
     {"falling_ladder", 1, false, test_falling_ladder,
      "A block with smaller scores leaves m and the list as they are and still adds to the sum."},
     {"max_must_not_fall", 1, false, test_max_must_not_fall,
-     "The new maximum is the larger of the old one and the block's."},
+     "The new maximum is the larger of the old one and the block's; taking the block's alone gives "
+     "exp(100 - 0), which overflows."},
     {"ties_lower_index_first", 1, false, test_ties_lower_index_first,
      "A score goes behind the equal ones that are already in the list, and an entry that is pushed "
      "down stays in front of its equals."},

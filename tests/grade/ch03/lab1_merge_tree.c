@@ -256,7 +256,8 @@ const GradeTest grade_tests[] = {
      "exp(1000) overflows and exp(-1000) is 0: take the larger LSE off before exp, and add it to "
      "the log. A real LSE may lie far below any sentinel."},
     {"far_apart", 1, false, test_far_apart,
-     "Take off the larger of the two, whichever it is: exponents are then at most 0."},
+     "Take off the larger of the two, whichever it is: exponents are then at most 0, and exp does "
+     "not overflow."},
     {"empty_is_identity", 1, false, test_empty_is_identity,
      "LSE = -INFINITY weighs nothing: the other part comes out to the last bit."},
     {"empty_garbage", 1, false, test_empty_garbage,

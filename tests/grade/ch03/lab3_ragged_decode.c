@@ -55,7 +55,10 @@ static void test_more_chunks_than_keys(void) {
 }
 
 static void test_long_cache(void) {
-    expect_ranges((INT64_C(1) << 33) + 5, 7);
+    const int64_t len = (INT64_C(1) << 33) + 5;
+    expect_ranges(len, 7);
+    expect_ranges(len, 3); // the size of a chunk, too, is beyond 32 bits
+    expect_ranges(len, 1);
 }
 
 // ---- attention ----------------------------------------------------------------------------------
@@ -142,13 +145,14 @@ static void expect_decoded(const Case *c, int64_t chunks, const int64_t *boundar
 }
 
 static void test_two_chunks(void) {
-    const float scores[] = {0.0f, ln2, ln3}, values[] = {9.0f, 0.0f, 7.0f};
-    const Case c = case_of_scores(3, scores, values);
-    grade_case("scores 0, ln 2 | ln 3, values 9, 0 | 7");
+    const float keys[] = {0.0f, 2.0f * ln2, 2.0f * ln3}, values[] = {9.0f, 0.0f, 7.0f};
+    Case c = case_of_scores(3, keys, values);
+    c.row.scale = 0.5f;
+    grade_case("q = 1, scale 1/2, keys 0, 2 ln 2 | 2 ln 3, values 9, 0 | 7");
     expect_decoded(&c, 2, (int64_t[]){0, 2, 3});
-    grade_case("scores 0 | ln 2, ln 3, values 9 | 0, 7");
+    grade_case("q = 1, scale 1/2, keys 0 | 2 ln 2, 2 ln 3, values 9 | 0, 7");
     expect_decoded(&c, 2, (int64_t[]){0, 1, 3});
-    grade_case("scores 0, ln 2, ln 3 in one chunk");
+    grade_case("q = 1, scale 1/2, keys 0, 2 ln 2, 2 ln 3 in one chunk");
     expect_decoded(&c, 1, (int64_t[]){0, 3});
 }
 
@@ -288,14 +292,17 @@ const GradeTest grade_tests[] = {
      "The size is rounded up, (len + chunks - 1) / chunks; the last chunk takes what is left."},
     {"more_chunks_than_keys", 1, false, test_more_chunks_than_keys,
      "index * size may lie beyond len; cut begin and end to len, both."},
-    {"long_cache", 1, false, test_long_cache, "Keys are counted in 64 bits."},
+    {"long_cache", 1, false, test_long_cache,
+     "Keys are counted in 64 bits, and so is the size of a chunk."},
     {"two_chunks", 1, false, test_two_chunks,
      "The weight of a part is exp(its LSE), over the sum of them; not the number of its keys. Its "
-     "keys and values start at boundaries[i] * dim."},
+     "keys and values start at boundaries[i] * dim, and row->scale multiplies its scores."},
     {"unequal_chunks", 1, false, test_unequal_chunks,
      "All scores are equal, so every key weighs the same: a part with 7 keys weighs 7 times one."},
     {"large_scores", 1, false, test_large_scores,
-     "Take the largest LSE of all parts off before exp, and add it to the log in the end."},
+     "exp(1000) overflows and exp(-200) is 0: take the largest LSE of all parts off before exp, "
+     "and "
+     "add it to the log in the end."},
     {"empty_chunks", 1, false, test_empty_chunks,
      "An empty chunk has LSE -INFINITY and an O that nobody wrote: leave it out of the sums."},
     {"more_splits_than_keys", 1, false, test_more_splits_than_keys,

@@ -296,9 +296,11 @@ const GradeTest grade_tests[] = {
      "exp(s - m); the row is finished at once, o / l and m + log(l)."},
     {"rising_ladder", 1, false, test_rising_ladder,
      "O and l of a row must be multiplied by alpha = exp(m_old - m_new) before a block of keys is "
-     "added, and the row divided only after its last block."},
+     "added, and the row divided only after its last block; and the state must be loaded again for "
+     "every block but the first."},
     {"max_must_not_fall", 1, false, test_max_must_not_fall,
-     "The new maximum is the larger of the row's m and the block's."},
+     "The new maximum is the larger of the row's m and the block's; taking the block's alone gives "
+     "exp(100 - 0), which overflows."},
     {"scale_and_base", 1, false, test_scale_and_base,
      "The scale multiplies the scores once; exp and log are the natural ones."},
     {"tail_leak", 1, false, test_tail_leak,

@@ -41,6 +41,12 @@ static void test_storage_and_float(void) {
     expect_int("bytes", tiles_bytes(&half, 128, 64), 99328);
 }
 
+// The suite's own bytes and, below, search, so that a wrong choice is told from a wrong sum.
+static int64_t bytes_by_suite(const CacheBudget *c, int64_t block_q, int64_t block_k) {
+    const int64_t q = block_q * c->dim, kv = 2 * block_k * c->dim;
+    return c->element_size * (q + kv) + 4 * (q + block_q * block_k + 2 * block_q);
+}
+
 // ---- choices ------------------------------------------------------------------------------------
 
 static BlockChoice choose(const CacheBudget *cache) {
@@ -68,33 +74,36 @@ static void test_common_caches(void) {
     expect_blocks(&l2, 3568, 16);
 }
 
+// Of long sequences, so that the caches alone decide.
 static void test_keys_fill_the_rest(void) {
-    const CacheBudget narrow = {64 * KIB, 16, 4096, 64, 4, 16};
+    const CacheBudget one_more = {32 * KIB, 4096, 4096, 128, 2, 16};
     const CacheBudget coarse = {100 * KIB, 4096, 4096, 64, 4, 64};
-    expect_blocks(&narrow, 16, 96);
+    expect_blocks(&one_more, 16, 32);
     expect_blocks(&coarse, 64, 64);
 }
 
 static void test_exact_fit(void) {
     CacheBudget cache = {0, 4096, 4096, 64, 4, 16};
+    cache.bytes = bytes_by_suite(&cache, 16, 16);
+    expect_blocks(&cache, 16, 16);
     grade_case("48 queries and 16 keys, d = 64, fp32");
     cache.bytes = tiles_bytes(&cache, 48, 16);
     expect_int("bytes", cache.bytes, 36224);
     expect_blocks(&cache, 48, 16);
     cache.bytes--;
     expect_blocks(&cache, 32, 16);
-    cache.bytes = 4096 * KIB;
-    cache.len_q = 48;
-    cache.len_kv = 160;
-    expect_blocks(&cache, 48, 160);
 }
 
 static void test_no_larger_than_the_problem(void) {
+    const CacheBudget narrow = {64 * KIB, 16, 4096, 64, 4, 16};
     const CacheBudget short_queries = {MIB, 100, 8192, 64, 4, 16};
     const CacheBudget short_keys = {MIB, 100, 300, 64, 4, 16};
+    const CacheBudget roomy = {4 * MIB, 48, 160, 64, 4, 16};
     const CacheBudget decode = {227 * KIB, 1, 40, 128, 2, 16};
+    expect_blocks(&narrow, 16, 96);
     expect_blocks(&short_queries, 112, 1024);
     expect_blocks(&short_keys, 112, 304);
+    expect_blocks(&roomy, 48, 160);
     expect_blocks(&decode, 16, 48);
 }
 
@@ -111,12 +120,6 @@ static void test_traffic_of_the_choice(void) {
     const CacheBudget small = {tiles_bytes(&ragged, 16, 16), 33, 100, 64, 2, 16};
     choice = choose(&small);
     expect_int("traffic", choice.traffic, 2 * 2 * (33 + 3 * 100) * 64);
-}
-
-// The suite's own bytes and search, so that a wrong choice is told from a wrong sum.
-static int64_t bytes_by_suite(const CacheBudget *c, int64_t block_q, int64_t block_k) {
-    const int64_t q = block_q * c->dim, kv = 2 * block_k * c->dim;
-    return c->element_size * (q + kv) + 4 * (q + block_q * block_k + 2 * block_q);
 }
 
 static int64_t covering(int64_t len, int64_t granule) {
@@ -164,6 +167,13 @@ static void test_past_32_bits(void) {
     expect_int("block_q", long_choice.block_q, 32);
     expect_int("traffic", long_choice.traffic,
                (int64_t)(4 * tiled_hbm_elements(131072, 128, 32, false)));
+    // More than 2^31 elements of Q; of K and V.
+    const CacheBudget wide = {0, 0, 0, 128, 2, 16};
+    const int64_t many = INT64_C(1) << 25;
+    grade_case("%lld queries and 16 keys, d = 128, 16 bits", (long long)many);
+    expect_int("bytes", tiles_bytes(&wide, many, 16), bytes_by_suite(&wide, many, 16));
+    grade_case("16 queries and %lld keys, d = 128, 16 bits", (long long)many);
+    expect_int("bytes", tiles_bytes(&wide, 16, many), bytes_by_suite(&wide, 16, many));
 }
 
 static void test_cache_too_small(void) {
@@ -207,15 +217,17 @@ const GradeTest grade_tests[] = {
      "O, the scores, m and l are float whatever the storage type: sums in 16 bits would lose "
      "digits."},
     {"common_caches", 1, false, test_common_caches,
-     "block_q first, with one granule of keys beside it; then block_k."},
+     "block_q first, with one granule of keys beside it; then block_k; each rounded down to a "
+     "multiple of the granule."},
     {"keys_fill_the_rest", 1, false, test_keys_fill_the_rest,
      "What block_q leaves is for the keys, granule by granule: each brings K, V and a piece of the "
      "score tile."},
     {"exact_fit", 1, false, test_exact_fit,
-     "Tiles of exactly M bytes fit; one byte less does not."},
+     "Tiles of exactly M bytes fit, one granule of each included; one byte less does not."},
     {"no_larger_than_the_problem", 1, false, test_no_larger_than_the_problem,
      "No block is larger than T or S rounded up to the granule: up, so that 100 rows in granules "
-     "of 16 are one block of 112."},
+     "of 16 are one block of 112. What a small block_q leaves is for the keys, in as many granules "
+     "as fit."},
     {"traffic_of_the_choice", 1, false, test_traffic_of_the_choice,
      "Q and O once, K and V once for every block of queries, the short one at the end included, in "
      "the storage type."},
@@ -223,7 +235,8 @@ const GradeTest grade_tests[] = {
      "Take the sizes of the case and search by hand; which of the two blocks is wrong, and is it "
      "too large or too small?"},
     {"past_32_bits", 1, false, test_past_32_bits,
-     "Keep every product in int64_t: the score tile alone can be larger than 4 GiB."},
+     "Keep every product in int64_t: the score tile alone can be larger than 4 GiB, and Q can have "
+     "more than 2^31 elements."},
     {"cache_too_small", 1, true, test_cache_too_small,
      "Check one granule of each before anything is written; return attn_fail(ATTN_ERR_UNSUPPORTED, "
      "...) with both numbers of bytes in the message."},

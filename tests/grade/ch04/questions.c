@@ -4,11 +4,11 @@
 #include "tests/grade/grade.h"
 
 static double ratio_not_causal(void) {
-    return traffic_ratio(1024, 64, 96, false);
+    return traffic_ratio(1024, 64, 256, false);
 }
 
 static double ratio_causal(void) {
-    return traffic_ratio(4096, 96, 192, true);
+    return traffic_ratio(4096, 96, 256, true);
 }
 
 // The limit is proportional to block_q: where it is 1.
