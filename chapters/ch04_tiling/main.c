@@ -233,11 +233,14 @@ static void show_bytes(void) {
         table_row(&table, "%s|%s|%s|%s", head, format_iec(model, f * floats[rung]),
                   format_iec(measured, (double)touched[WORKSPACE]), formulas[rung]);
     }
+    table_row(&table, "extra memory, simd|-|%s|asked for, 2 threads",
+              format_iec(measured, (double)tiled_simd_scratch_bytes(&shape, 2)));
     table_print(&table);
     report_text("\"Touched\" is measured: pages that were really accessed, anew for each block of "
                 "queries (the N is LSE). It sees no cache: what of it reaches memory is for "
-                "hardware counters or a simulator to say; the lesson has the command for one. The "
-                "scratch memory of tiled_simd is a panel and a tile per thread, whatever N is.");
+                "hardware counters or a simulator to say; the lesson has the command for one. "
+                "tiled_simd allocates its scratch memory, a panel and a tile per thread whatever N "
+                "is: what it asks for.");
 }
 
 // ---- operations ---------------------------------------------------------------------------------

@@ -85,6 +85,10 @@ AttnStatus tiled_simd_attention_lanes(const AttnShape *shape, DType dtype, const
                                       const void *k, const void *v, void *o, float *lse,
                                       int threads, int lanes);
 
+// What one call allocates, in bytes, for a legal shape with rows: scratch memory for each thread
+// (0: all), and parts of rows where the keys are split.
+size_t tiled_simd_scratch_bytes(const AttnShape *shape, int threads);
+
 // The widest vectors that this machine has, in lanes.
 int tiled_simd_lanes(void);
 

@@ -218,9 +218,11 @@ static void finish_row(const Job *job, int64_t row, int64_t split, const float *
     (job->splits > 1 ? job->part_lse : job->lse)[part] = m + logf(l);
 }
 
-// Floats of a thread's scratch memory, enough for a panel and for few queries.
+// Floats of a thread's scratch memory, enough for a panel and for few queries; whole cache lines.
 static size_t scratch_floats(int64_t dim) {
-    return (size_t)(2 * MAX_PANEL * dim + BLOCK_K * MAX_PANEL + BLOCK_K * dim + 4 * MAX_PANEL);
+    const int64_t floats =
+        2 * MAX_PANEL * dim + BLOCK_K * MAX_PANEL + BLOCK_K * dim + 4 * MAX_PANEL;
+    return (size_t)(floats + 15) / 16 * 16;
 }
 
 // One panel of queries against one part of the keys. `first` is the panel's first row in Q.
@@ -337,6 +339,29 @@ static void plan_units(Job *job, int threads) {
     job->chunk = max_i64(1, (tiles + job->splits - 1) / job->splits) * BLOCK_K;
 }
 
+// Decides on the units of work, replaces *threads (0: all) by what is used, and returns the bytes
+// of all scratch memory: each thread's, and the parts of the rows where the keys are split.
+static size_t plan_job(Job *job, int *threads) {
+    const AttnShape *shape = job->shape;
+#ifdef _OPENMP
+    *threads = *threads == 0 ? omp_get_max_threads() : *threads;
+#else
+    *threads = 1;
+#endif
+    plan_units(job, *threads);
+    const int64_t units = shape->batch * shape->heads_q * job->blocks * job->splits;
+    *threads = (int)min_i64(*threads, units);
+    const size_t parts =
+        job->splits > 1 ? attn_count_lse(shape) * (size_t)job->splits * (size_t)(shape->dim + 1)
+                        : 0;
+    return (scratch_floats(shape->dim) * (size_t)*threads + parts) * sizeof(float);
+}
+
+size_t tiled_simd_scratch_bytes(const AttnShape *shape, int threads) {
+    Job job = {.shape = shape, .width = choose_width(16)};
+    return plan_job(&job, &threads);
+}
+
 AttnStatus tiled_simd_attention_lanes(const AttnShape *shape, DType dtype, const void *q,
                                       const void *k, const void *v, void *o, float *lse,
                                       int threads, int lanes) {
@@ -357,22 +382,14 @@ AttnStatus tiled_simd_attention_lanes(const AttnShape *shape, DType dtype, const
     if ((lanes != 16 && lanes != 8 && lanes != 4) || !machine_has(lanes)) {
         return attn_fail(ATTN_ERR_UNSUPPORTED, "lanes %d: this machine has no such vectors", lanes);
     }
-#ifdef _OPENMP
-    threads = threads == 0 ? omp_get_max_threads() : threads;
-#else
-    threads = 1;
-#endif
     Job job = {shape, dtype, q, k, v, o, lse, choose_width(lanes), 0, 0, 0, 0, NULL, NULL};
-    plan_units(&job, threads);
     const int64_t rows = (int64_t)attn_count_lse(shape);
+    const size_t bytes = plan_job(&job, &threads);
     const int64_t units = shape->batch * shape->heads_q * job.blocks * job.splits;
-    threads = (int)min_i64(threads, units);
-    const size_t scratch = (scratch_floats(shape->dim) + 15) / 16 * 16; // whole cache lines
+    const size_t scratch = scratch_floats(shape->dim);
     const size_t parts = job.splits > 1 ? (size_t)(rows * job.splits) : 0;
     float *memory = NULL;
-    if (posix_memalign((void **)&memory, 64,
-                       (scratch * (size_t)threads + parts * (size_t)(shape->dim + 1)) *
-                           sizeof(float)) != 0) {
+    if (posix_memalign((void **)&memory, 64, bytes) != 0) {
         return attn_fail(ATTN_ERR_MEMORY, "no memory for the scratch of %d threads", threads);
     }
     job.part_o = memory + scratch * (size_t)threads;
