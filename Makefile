@@ -19,11 +19,38 @@ CFLAGS  ?=
 LDLIBS  := -lm
 # -ffp-contract=fast: a * b + c may become one fused multiply-add, as nvcc does too.
 # Without OpenMP its pragmas are plain comments.
-cflags   = -std=c11 -D_GNU_SOURCE -ffp-contract=fast -I. $(OPT) $(OPENMP) $(WARN) $(if $(OPENMP),,-Wno-unknown-pragmas) $(WERROR) $(CFLAGS)
+cflags    = -std=c11 -D_GNU_SOURCE -ffp-contract=fast -I. $(OPT) $(OPENMP) $(WARN) $(if $(OPENMP),,-Wno-unknown-pragmas) $(WERROR) $(targets) $(CFLAGS)
 # Commands are shown short, on stderr; V=1 shows them whole.
 V           ?= 0
 Q           := $(if $(filter 1,$(V)),,@)
 say          = $(if $(filter 1,$(V)),@:,@printf '  %-5s %s\n' $(1) $(2) >&2)
+
+# CUDA: nvcc on PATH or in /usr/local/cuda; NVCC= builds without it. Architectures: the GPU's that
+# is here, else 80 and 90a, with PTX for newer ones.
+NVCC        ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_HOME   ?= $(patsubst %/bin/,%,$(dir $(realpath $(NVCC))))
+CUDA_ARCHS  ?= $(or $(gpu_arch),80 90a)
+gpu_arch    := $(if $(NVCC),$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | \
+                 sort -u | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/\1\2/p' | sed 's/^90$$/90a/'))
+gencode      = $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+               -gencode arch=compute_$(firstword $(CUDA_ARCHS)),code=compute_$(firstword $(CUDA_ARCHS))
+nvcc_flags   = -std=c++17 -I. -O3 -lineinfo --expt-relaxed-constexpr $(gencode) \
+               $(if $(NVCC_CCBIN),-ccbin $(NVCC_CCBIN)) -Xcompiler -fPIC,-Wall $(NVCC_FLAGS)
+CUDA_LIBS    = $(if $(NVCC),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt -lpthread)
+# The trace build of a kernel: gcc 12 or newer, whatever CC is; its flags are fixed (docs/simt.md).
+gcc_major    = $(shell $(1) -dumpfullversion 2>/dev/null | cut -d. -f1)
+is_new_gcc   = $(shell v='$(call gcc_major,$(1))'; [ "$${v:-0}" -ge 12 ] && \
+                 ! $(1) --version 2>/dev/null | grep -qi clang && echo $(1))
+TRACE_CC    ?= $(firstword $(foreach c,gcc gcc-14 gcc-13 gcc-12,$(call is_new_gcc,$(c))))
+TRACE_CC    := $(TRACE_CC)
+export TRACE_CC
+trace_flags := -O2 -g -fsanitize=thread -fno-tree-sra --param tsan-instrument-func-entry-exit=0
+targets     := -DGPU_HAVE_CUDA=$(if $(NVCC),1,0) -DGPU_HAVE_TRACE=$(if $(TRACE_CC),1,0)
+# A .cu file as C: kernels are static, so that unused ones are only noted by -Wall.
+kernel_flags = -x c -std=gnu11 -D_GNU_SOURCE -ffp-contract=fast -I. -fPIC -Wall -Wextra \
+               -Wno-unknown-pragmas $(WERROR) $(targets)
+unit_name    = $(subst -,_,$(subst .,_,$(subst /,_,$(1))))
+
 CHECK_LIBS = $(shell pkg-config --libs check 2>/dev/null || echo -lcheck)
 jobs         = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
@@ -32,16 +59,25 @@ CHAPTER_DIRS := $(sort $(patsubst %/,%,$(wildcard chapters/ch[0-9][0-9]_*/)))
 CHAPTERS     := $(foreach d,$(notdir $(CHAPTER_DIRS)),$(firstword $(subst _, ,$(d))))
 chapter_dir   = $(patsubst %/,%,$(wildcard chapters/$(1)_*/))
 
-COMMON_SRC := $(wildcard common/*.c)
+COMMON_SRC := $(wildcard common/*.c common/simt/*.c)
+COMMON_CU  := $(wildcard common/*.cu)
 COMMON_LIB := $(BUILD)/libcommon.a
-STEP_SRC   := $(filter-out %/main.c,$(wildcard $(addsuffix /*.c,$(CHAPTER_DIRS))))
+PROGRAM_SRC := $(wildcard $(addsuffix /main.c,$(CHAPTER_DIRS)) $(addsuffix /show_*.c,$(CHAPTER_DIRS)))
+STEP_SRC   := $(filter-out $(PROGRAM_SRC),$(wildcard $(addsuffix /*.c,$(CHAPTER_DIRS))))
+STEP_CU    := $(wildcard $(addsuffix /*.cu,$(CHAPTER_DIRS)))
+UNIT_CU    := $(wildcard tests/unit/*.cu)
 UNIT_SRC   := $(wildcard tests/unit/test_*.c)
 UNIT_BIN   := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/tests/unit/%)
 SUPPORT_SRC := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
 GRADER_SRC := $(wildcard tests/grade/*.c)
 GRADER     := $(BUILD)/grade
-SOURCES    := $(shell find common chapters tests exercises solutions -name '*.[ch]' 2>/dev/null)
+SOURCES    := $(shell find common chapters tests exercises solutions -name '*.[ch]' -o -name '*.cu' \
+                -o -name '*.cuh' 2>/dev/null)
 obj         = $(1:%.c=$(BUILD)/obj/%.o)
+cuda_obj    = $(if $(NVCC),$(1:%.cu=$(BUILD)/obj/%.cuda.o))
+# The builds of a kernel file: simt, and where their compilers are, trace and cuda.
+cu_obj      = $(1:%.cu=$(BUILD)/obj/%.simt.o) $(if $(TRACE_CC),$(1:%.cu=$(BUILD)/obj/%.trace.o)) \
+              $(call cuda_obj,$(1))
 
 # ---- lessons ------------------------------------------------------------------------------------
 .PHONY: help all lib $(CHAPTERS)
@@ -60,12 +96,13 @@ all: $(CHAPTERS) ## build every chapter's program
 $(CHAPTERS): %: $(BUILD)/bin/%
 	@cmp -s $< $@ || cp $< $@
 
-$(BUILD)/bin/%: $$(call obj,$$(wildcard $$(call chapter_dir,$$*)/*.c)) $(COMMON_LIB)
+$(BUILD)/bin/%: $$(call obj,$$(wildcard $$(call chapter_dir,$$*)/*.c)) \
+                $$(call cu_obj,$$(wildcard $$(call chapter_dir,$$*)/*.cu)) $(COMMON_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(@F))
-	$(Q)$(CC) $(cflags) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(cflags) -o $@ $^ $(LDLIBS) $(CUDA_LIBS)
 
-$(COMMON_LIB): $(call obj,$(COMMON_SRC))
+$(COMMON_LIB): $(call obj,$(COMMON_SRC)) $(call cuda_obj,$(COMMON_CU))
 	@rm -f $@
 	$(call say,AR,$(@F))
 	$(Q)ar rcs $@ $^
@@ -75,10 +112,29 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
+# One kernel file, three builds. SIMT_UNIT names the object's section of shared memory.
+$(BUILD)/obj/%.simt.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,SIMT,$<)
+	$(Q)$(CC) $(kernel_flags) $(OPT) $(section_flags) -DSIMT_UNIT=$(call unit_name,$*)_simt -MMD -MP \
+	  -c -o $@ $<
+
+$(BUILD)/obj/%.trace.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,TRACE,$<)
+	$(Q)$(TRACE_CC) $(kernel_flags) $(trace_flags) -DSIMT_TRACED=1 \
+	  -DSIMT_UNIT=$(call unit_name,$*)_trace -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/%.cuda.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(nvcc_flags) $(targets) -MMD -MP -c -o $@ $<
+
 # Objects are rebuilt when the compiler or its flags change.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(cflags)' | cmp -s - $@ || echo '$(CC) $(cflags)' > $@
+	@echo '$(CC) $(cflags) $(TRACE_CC) $(NVCC) $(gencode) $(NVCC_FLAGS)' > $@.now
+	@cmp -s $@.now $@ && rm $@.now || mv $@.now $@
 .PHONY: FORCE
 FORCE:
 
@@ -91,9 +147,9 @@ pic  = $(1:%.c=$(BUILD)/pic/%.o)
 
 lib: $(LIB) ## build libtilebytile.so, every chapter's functions, for tests/peers/
 
-$(LIB): $(call pic,$(COMMON_SRC) $(STEP_SRC))
+$(LIB): $(call pic,$(COMMON_SRC) $(STEP_SRC)) $(call cu_obj,$(STEP_CU)) $(call cuda_obj,$(COMMON_CU))
 	$(call say,LINK,$(@F))
-	$(Q)$(CC) $(cflags) -shared -Wl,-Bsymbolic -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(cflags) -shared -Wl,-Bsymbolic -o $@ $^ $(LDLIBS) $(CUDA_LIBS)
 
 $(BUILD)/pic/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -115,9 +171,17 @@ bench-tables: ## rewrite the tables and plots of docs/benchmarks from its CSV fi
 
 # Allocations are counted: each row says what its kernel allocates.
 bench_wrap := $(foreach f,malloc calloc aligned_alloc posix_memalign,-Wl,--wrap=$(f))
-$(BUILD)/bench_cpu: $(call obj,$(BENCH_SRC) $(STEP_SRC)) $(COMMON_LIB)
+$(BUILD)/bench_cpu: $(call obj,$(BENCH_SRC) $(STEP_SRC)) $(call cu_obj,$(STEP_CU)) $(COMMON_LIB)
 	$(call say,LINK,$(@F))
-	$(Q)$(CC) $(cflags) $(bench_wrap) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(cflags) $(bench_wrap) -o $@ $^ $(LDLIBS) $(CUDA_LIBS)
+
+# What tests/peers/gpu.sh runs on a machine with a GPU.
+.PHONY: peers
+peers: lib $(BUILD)/launches test-build ## build what tests/peers/gpu.sh needs
+
+$(BUILD)/launches: $(call obj,tests/peers/launches.c $(STEP_SRC)) $(call cu_obj,$(STEP_CU)) $(COMMON_LIB)
+	$(call say,LINK,$(@F))
+	$(Q)$(CC) $(cflags) -o $@ $^ $(LDLIBS) $(CUDA_LIBS)
 
 # ---- tests --------------------------------------------------------------------------------------
 .PHONY: test test-full test-build sanitize need-check need-jansson
@@ -131,20 +195,23 @@ test-full: need-check need-jansson ## the large sweeps, the sanitizers and the s
 
 test-build: all $(UNIT_BIN) $(GRADER)
 
-$(BUILD)/tests/unit/%: $(BUILD)/obj/tests/unit/%.o $(call obj,$(SUPPORT_SRC) $(STEP_SRC)) $(COMMON_LIB)
+$(BUILD)/tests/unit/%: $(BUILD)/obj/tests/unit/%.o $(call obj,$(SUPPORT_SRC) $(STEP_SRC)) \
+                       $(call cu_obj,$(STEP_CU) $(UNIT_CU)) $(COMMON_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(@F))
-	$(Q)$(CC) $(cflags) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
+	$(Q)$(CC) $(cflags) -o $@ $^ $(CHECK_LIBS) $(LDLIBS) $(CUDA_LIBS)
 
 need-check:
 	@pkg-config --exists check 2>/dev/null || { \
 	  echo 'make test needs Check, the C unit test library: sudo apt-get install check pkg-config' >&2; \
 	  echo '(or sudo make deps, which installs everything the course uses)' >&2; exit 2; }
 
+# gcc checks variables of sections of their own, as shared memory is, only when told to.
+sanitized_sections = $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-fsanitize-sections=simt_*)
 sanitize: need-check ## the unit tests under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory $(jobs) BUILD=$(BUILD)/sanitize test-build \
 	  OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all' \
-	  OPENMP=$(OPENMP)
+	  section_flags='$(sanitized_sections)' OPENMP=$(OPENMP)
 	@BUILD=$(BUILD)/sanitize tests/run.sh unit
 
 need-jansson:
@@ -184,14 +251,14 @@ $(GRADER_OBJ): | need-jansson
 
 $(GRADER): $(GRADER_OBJ) $(COMMON_LIB)
 	$(call say,LINK,$(@F))
-	$(Q)$(CC) $(cflags) -o $@ $^ $$(pkg-config --libs jansson) $(LDLIBS)
+	$(Q)$(CC) $(cflags) -o $@ $^ $$(pkg-config --libs jansson) $(LDLIBS) $(CUDA_LIBS)
 
 # The grader's own tests read its JSON.
 $(BUILD)/tests/unit/test_grader $(BUILD)/tests/unit/test_grader_output: \
   LDLIBS += $(shell pkg-config --libs jansson 2>/dev/null || echo -ljansson)
 
 # ---- looking and tidying ------------------------------------------------------------------------
-.PHONY: diff-chNN doctor deps lint format format-check clean
+.PHONY: diff-chNN resources doctor deps lint format format-check clean
 diff-chNN: ## the differences between a chapter's consecutive rungs, in their order
 	@echo 'name a chapter: $(addprefix diff-,$(CHAPTERS))' >&2; exit 2
 
@@ -204,6 +271,11 @@ doctor: ## what is installed, what is missing, what that costs, and what to inst
 deps: ## install what the course uses (Debian, Ubuntu): sudo make deps
 	apt-get update
 	apt-get install -y --no-install-recommends gcc make libc6-dev pkg-config check libjansson-dev gnuplot-nox
+
+# ARGS='--no-spills kernel': fails where that kernel spills.
+resources: $(call cuda_obj,$(COMMON_CU) $(STEP_CU)) ## registers, shared memory, spills and occupancy of every CUDA kernel
+	@NVCC='$(NVCC)' NVCC_FLAGS='$(nvcc_flags) $(targets)' CUDA_ARCHS='$(CUDA_ARCHS)' BUILD=$(BUILD) \
+	  tests/resources.sh $(ARGS)
 
 lint: ## clang-tidy and cppcheck, clean
 	@tests/lint.sh

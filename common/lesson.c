@@ -26,6 +26,43 @@ void lesson_require_cpu(const Program *program, const Options *options) {
     }
 }
 
+// One target that does not run: why.
+static void show_other_target(const Program *program, GpuTarget target) {
+    char why[256];
+    if (!gpu_asked(target)) {
+        report_text("%s: not asked for; ./%s --backend=%s runs there if a device is present.",
+                    gpu_target_name(target), program->name, gpu_target_name(target));
+    } else if (gpu_available(target, why)) {
+        report_text("%s: not asked for; ./%s --backend=%s runs there.", gpu_target_name(target),
+                    program->name, gpu_target_name(target));
+    } else {
+        report_text("%s: does not run: %s.", gpu_target_name(target), why);
+    }
+}
+
+void lesson_show_backend(const Program *program, GpuTarget target) {
+    GpuProperties device;
+    char why[256];
+    report_section("Backend");
+    lesson_require(program, gpu_properties(target, &device));
+    if (target == GPU_CUDA) {
+        report_text("cuda: runs, on %s (sm_%d%d, %d SMs).", device.name, device.compute_major,
+                    device.compute_minor, device.multiprocessors);
+        show_other_target(program, GPU_SIMT);
+    } else {
+        report_text("simt: runs: the kernels as fibers on this CPU, with the limits of a device "
+                    "(%s). A time on simt is the emulator's, not a GPU's.",
+                    device.name);
+        show_other_target(program, GPU_CUDA);
+    }
+    if (gpu_available(GPU_TRACE, why)) {
+        report_text("simt, traced: runs where bytes are counted.");
+    } else {
+        show_other_target(program, GPU_TRACE);
+    }
+    report_text("cpu: does not run: this chapter's kernels are CUDA kernels.");
+}
+
 void lesson_require_no_series(const Program *program, const Options *options) {
     if (options->q != NULL && (options->csv != NULL || options->plot != PLOT_NONE)) {
         lesson_require(program, attn_fail(ATTN_ERR_ARGUMENT,

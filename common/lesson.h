@@ -4,6 +4,7 @@
 #define COMMON_LESSON_H
 
 #include "common/compare.h"
+#include "common/gpu.h"
 #include "common/options.h"
 #include "common/problem.h"
 #include "common/report.h"
@@ -22,6 +23,11 @@ void lesson_require(const Program *program, AttnStatus status);
 
 // For a chapter without CUDA kernels: exit 2 when --backend asks for simt or cuda.
 void lesson_require_cpu(const Program *program, const Options *options);
+
+// For a chapter with CUDA kernels, the section "Backend": which target runs the kernels (`target`,
+// of gpu_choose), what that means for the numbers below, and for each other target why it does not
+// run. Starts no CUDA that gpu_choose has not started.
+void lesson_show_backend(const Program *program, GpuTarget target);
 
 // Exit 2 when --csv or --plot is given with files: both show a series of seeded problems.
 void lesson_require_no_series(const Program *program, const Options *options);

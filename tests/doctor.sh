@@ -39,12 +39,20 @@ echo "lessons"
 if compiles -fopenmp 'int main(void) { return 0; }'; then have OpenMP "$CC links -fopenmp"
 else lack OpenMP "$CC cannot link -fopenmp: build with make OPENMP=" libomp-dev; fi
 tool gnuplot gnuplot './chNN --plot draws nothing' gnuplot-nox
+echo "CUDA kernels on the CPU"
+if [ -n "${TRACE_CC:-}" ]; then have 'gcc 12 or newer' "$("$TRACE_CC" --version | head -n 1)"
+else lack 'gcc 12 or newer' 'kernels run, but are not traced: no bytes, no races' gcc; fi
+tool addr2line addr2line 'traces and findings have no line numbers' binutils
 echo "a GPU (no chapter needs one)"
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 if [ -n "$nvcc" ]; then have nvcc "$("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/CUDA \1/p')"
 else line absent nvcc 'nothing: no chapter needs it'; fi
 if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then
     have GPU "$(nvidia-smi -L | head -n 1 | cut -d'(' -f1)"
+    for name in ncu compute-sanitizer; do
+        if command -v $name >/dev/null 2>&1; then have $name "$(command -v $name)"
+        else line absent $name 'tests/peers/gpu.sh leaves a part out'; fi
+    done
 else line absent GPU 'nothing: no chapter needs it'; fi
 echo "for working on the course itself"
 tool clang clang 'make test-full tries one compiler only' 'clang libomp-dev'

@@ -10,6 +10,9 @@ void add_words(Names *argv, const char *line);
 // The compiler with the flags that every file has; the caller adds the rest and calls execute.
 Names compiler_command(void);
 
+// What every linker command ends with: kernels' barriers are counted by tests/grade/simt/.
+void add_link_flags(Names *argv);
+
 // Runs the command and frees it. What it printed goes to log; true when it succeeded.
 bool execute(Names *argv, Text *log);
 

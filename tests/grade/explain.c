@@ -259,6 +259,9 @@ const char *hint_for_end(const Run *run, const TestResult *test) {
     if (run->damaged) {
         return "Write only to the outputs that labs.h names, and only within their bounds.";
     }
+    if (run->found) {
+        return "Start at the line named above: which threads come there, and with which indices?";
+    }
     if (sanitizer && is_about_amounts(run->output.data)) {
         return "See how much memory is asked for at the line named above, and how often.";
     }

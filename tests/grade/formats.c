@@ -7,7 +7,17 @@
 #include <string.h>
 
 static const char *status_word(Status status) {
-    return status == STATUS_PASS ? "passed" : status == STATUS_GATED ? "not counted" : "failed";
+    switch (status) {
+    case STATUS_PASS:
+        return "passed";
+    case STATUS_GATED:
+        return "not counted";
+    case STATUS_NOT_RUN:
+        return "not run";
+    case STATUS_FAIL:
+        break;
+    }
+    return "failed";
 }
 
 // Case, message, output and hint as one text, to be freed; empty for a test that passed.
@@ -119,7 +129,7 @@ static void write_junit_test(FILE *out, const char *chapter, const char *lab,
         fputs("\">", out);
         write_xml(out, text);
         fputs("</failure>\n", out);
-    } else if (test->status == STATUS_GATED) {
+    } else if (test->status != STATUS_PASS) {
         fputs("      <skipped message=\"", out);
         write_xml(out, test->message);
         fputs("\"/>\n", out);
@@ -147,7 +157,7 @@ void write_junit(FILE *out, const ChapterResult *chapters, size_t count) {
                     "  <testsuite name=\"%s.%s\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" "
                     "skipped=\"%zu\">\n",
                     chapters[c].name, lab->id, lab->count, count_status(lab, STATUS_FAIL),
-                    count_status(lab, STATUS_GATED));
+                    count_status(lab, STATUS_GATED) + count_status(lab, STATUS_NOT_RUN));
             for (size_t t = 0; t < lab->count; t++) {
                 write_junit_test(out, chapters[c].name, lab->id, &lab->tests[t]);
             }

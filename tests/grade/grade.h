@@ -26,11 +26,23 @@ typedef struct GradeTest {
 extern const char grade_title[];
 extern const GradeTest grade_tests[];
 
+// A debugging lab's suite defines this one as true: its exercise has a fault and no gaps, the
+// solution may differ from it anywhere, and the points are given for all tests or not at all.
+extern const bool grade_debugging;
+
 // Says which case is about to run (printf-style, one line); shown when the test fails or crashes.
 void grade_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Fails the test with a message (printf-style; may have several lines) and ends its process.
 _Noreturn void grade_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Fails the test with what was found at a line of the learner's kernel (printf-style). The grader
+// then says to start there, in place of the test's hint.
+_Noreturn void grade_found(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Ends the test as not run, for want of something that is not the learner's to provide
+// (printf-style: what is missing). It earns nothing.
+_Noreturn void grade_not_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Fails unless |got - want| <= tolerance, or both are the same infinity. NaN always fails.
 // `what` names the value: "lse", "o[3]".

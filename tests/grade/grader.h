@@ -83,7 +83,10 @@ typedef struct Run {
     char *title;   // records, NULL where none came
     char *in_case; // the last one
     char *failure;
-    bool damaged; // the failure is about memory that was not to be written
+    bool damaged;   // the failure is about memory that was not to be written
+    bool found;     // the failure names a line of the learner's kernel
+    bool not_run;   // the failure is that something is missing here
+    bool debugging; // the listed tests are a debugging lab's
     Names entries;
     Text output; // stdout and stderr
     double seconds;
@@ -121,20 +124,27 @@ bool was_interrupted(void);
 
 // ---- build.c: compiling -------------------------------------------------------------------------
 
+enum { ALL_LABS = -1 };
+
 typedef struct Options {
     const char *from;   // lab files come from from/chNN/
     const char *format; // text, tap, junit, gradescope, json
     const char *out;    // NULL: stdout
     const char *build;  // the build directory
     const char *compiler;
-    int lab;          // 0: all
-    const char *test; // NULL: all
-    double seconds;   // wall time of one test
+    bool is_clang;
+    const char *trace_compiler; // of the kernels' trace build, gcc 12 or newer; NULL: none is here
+    int lab;                    // ALL_LABS, or a lab's number, from 0 on
+    const char *test;           // NULL: all
+    double seconds;             // wall time of one test
     bool sanitize;
     bool show_steps; // a line that says what runs, while it runs
 } Options;
 
 extern Options options;
+
+// Learns from the compilers themselves what `compiler` is, and which can make the trace build.
+void find_compilers(void);
 
 // Compiles what every lab shares (the harness, common/) and the suites of the chapters named, where
 // they are older than their sources. Ends the program with the compiler's message on an error.
@@ -165,7 +175,8 @@ void run_jobs(size_t count, void *context, Job job, JobDone done);
 typedef enum Status {
     STATUS_PASS,
     STATUS_FAIL,
-    STATUS_GATED // not counted: the lab's first test failed
+    STATUS_GATED,  // not counted: the lab's first test failed, or another of a debugging lab
+    STATUS_NOT_RUN // something that it needs is missing on this machine
 } Status;
 
 typedef struct TestResult {
@@ -190,6 +201,7 @@ typedef struct LabResult {
     char *notes;   // warnings or errors of the compiler, malformed lines; NULL when none
     char *program; // where the executable was left for a debugger; NULL when it was removed
     bool built;
+    bool debugging; // all points or none
     TestResult *tests;
     size_t count;
     int score;
@@ -222,6 +234,9 @@ LabResult grade_lab(const char *chapter, const char *suite, const char *source, 
 // The learner's file for a suite in from/chapter: the one that begins with the suite's "labK_".
 // To be freed; NULL when there is none.
 char *lab_file(const char *from, const char *chapter, const char *suite);
+
+// ".cu" when the exercise of this suite is a kernel file, else ".c".
+const char *lab_suffix(const char *chapter, const char *suite);
 
 // Removes the tests that are not named `only`.
 void select_test(LabResult *lab, const char *only);
@@ -273,6 +288,9 @@ void show_progress(const Names *chapters);
 
 // NULL when `exercise` is `solution` with its gaps emptied, otherwise the first difference.
 char *compare_outside_gaps(const char *exercise, const char *solution);
+
+// NULL when the two are a debugging lab's: different, and neither has marks of gaps.
+char *compare_debugging(const char *exercise, const char *solution);
 
 typedef struct Mutant {
     char *suite_prefix; // "lab1_"

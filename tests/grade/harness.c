@@ -19,6 +19,7 @@
 // A suite has no questions, and a chapter's questions have no tests.
 #pragma weak grade_title
 #pragma weak grade_tests
+#pragma weak grade_debugging
 #pragma weak grade_questions
 
 enum { GUARD_BYTES = 256, LINE_BYTES = MAX_PAYLOAD, MAX_ALLOCATIONS = 4096 };
@@ -54,6 +55,20 @@ static void write_all(const char *data, size_t size) {
     }
 }
 
+// Without the grader: for a reader.
+static void print_record(char type, const char *payload, int length) {
+    const bool failure = type == RECORD_FAIL || type == RECORD_DAMAGE || type == RECORD_FOUND;
+
+    if (type != RECORD_PASS) {
+        fprintf(stderr, "%s%.*s\n",
+                type == RECORD_CASE   ? "case: "
+                : type == RECORD_SKIP ? "not run: "
+                : failure             ? "FAILED: "
+                                      : "",
+                length, payload);
+    }
+}
+
 // One record: type, length, payload. A process that the learner's code forked reports nothing.
 static void record(char type, const char *payload, size_t size) {
     char frame[FRAME_HEADER + LINE_BYTES];
@@ -63,13 +78,7 @@ static void record(char type, const char *payload, size_t size) {
         return;
     }
     if (!has_grader) {
-        if (type != RECORD_PASS) {
-            fprintf(stderr, "%s%.*s\n",
-                    type == RECORD_CASE                            ? "case: "
-                    : type == RECORD_FAIL || type == RECORD_DAMAGE ? "FAILED: "
-                                                                   : "",
-                    (int)length, payload);
-        }
+        print_record(type, payload, (int)length);
         return;
     }
     frame[0] = type;
@@ -120,15 +129,42 @@ static _Noreturn void end_failed(char type, const char *message) {
     _exit(EXIT_TEST_FAILED);
 }
 
+static const char *formatted(const char *format, va_list args) {
+    static char message[LINE_BYTES];
+
+    vsnprintf(message, sizeof(message), format, args);
+    return message;
+}
+
 void grade_fail(const char *format, ...) {
-    char message[LINE_BYTES];
+    const char *message;
     va_list args;
 
     check_inputs(); // an input that was changed is the cause, a wrong result the symptom
     va_start(args, format);
-    vsnprintf(message, sizeof(message), format, args);
+    message = formatted(format, args);
     va_end(args);
     end_failed(RECORD_FAIL, message);
+}
+
+void grade_found(const char *format, ...) {
+    const char *message;
+    va_list args;
+
+    va_start(args, format);
+    message = formatted(format, args);
+    va_end(args);
+    end_failed(RECORD_FOUND, message);
+}
+
+void grade_not_run(const char *format, ...) {
+    const char *message;
+    va_list args;
+
+    va_start(args, format);
+    message = formatted(format, args);
+    va_end(args);
+    end_failed(RECORD_SKIP, message);
 }
 
 // ---- expectations -------------------------------------------------------------------------------
@@ -339,6 +375,9 @@ static int list_tests(void) {
         return EXIT_USAGE;
     }
     record_text(RECORD_TITLE, grade_title);
+    if (&grade_debugging != NULL && grade_debugging) {
+        record_text(RECORD_DEBUG, "");
+    }
     for (const GradeTest *t = grade_tests; t->name != NULL; t++) {
         snprintf(line, sizeof(line), "%s\t%d\t%d\t%s\t%s", t->name, t->points, t->gated ? 1 : 0,
                  t->hint != NULL ? t->hint : "", t->timeout_hint != NULL ? t->timeout_hint : "");

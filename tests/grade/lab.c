@@ -49,12 +49,21 @@ static char *lab_id(const char *suite) {
     return format_text("%.*s", (int)strcspn(suite, "_"), suite);
 }
 
+const char *lab_suffix(const char *chapter, const char *suite) {
+    char *kernel = format_text("exercises/%s/%s.cu", chapter, suite);
+    const char *suffix = file_exists(kernel) ? ".cu" : ".c";
+
+    free(kernel);
+    return suffix;
+}
+
 char *lab_file(const char *from, const char *chapter, const char *suite) {
+    const char *suffix = lab_suffix(chapter, suite);
     char *directory = format_text("%s/%s", from, chapter);
     char *id = lab_id(suite);
     char *prefix = format_text("%s_", id);
-    char *path = format_text("%s/%s.c", directory, suite);
-    Names files = list_files(directory, prefix, ".c");
+    char *path = format_text("%s/%s%s", directory, suite, suffix);
+    Names files = list_files(directory, prefix, suffix);
 
     if (!file_exists(path)) {
         free(path);
@@ -89,6 +98,7 @@ LabResult lab_table(const char *chapter, const char *suite) {
             run.output.data != NULL ? run.output.data : "");
     }
     lab.title = copy_text(run.title != NULL ? run.title : suite);
+    lab.debugging = run.debugging;
     lab.count = run.entries.count;
     lab.tests = allocate(lab.count, sizeof(TestResult));
     for (size_t i = 0; i < lab.count; i++) {
@@ -170,6 +180,9 @@ static bool run_test(TestResult *test, const char *program, const Limits *limits
     test->output = printed(&run);
     if (run.passed) {
         test->status = STATUS_PASS;
+    } else if (run.end == END_EXIT && run.not_run && run.failure != NULL) {
+        test->status = STATUS_NOT_RUN;
+        test->message = format_text("not run: %s", run.failure);
     } else {
         test->status = STATUS_FAIL;
         test->message = explain_run(&run, limits);
@@ -249,6 +262,24 @@ static void run_tests(LabResult *lab, const char *program, const char *only) {
     }
 }
 
+// The points of a debugging lab are given for all its tests together.
+static void give_all_or_none(LabResult *lab) {
+    const TestResult *first = NULL;
+
+    for (size_t i = 0; i < lab->count && first == NULL; i++) {
+        first = lab->tests[i].status != STATUS_PASS ? &lab->tests[i] : NULL;
+    }
+    for (size_t i = 0; i < lab->count && first != NULL; i++) {
+        TestResult *test = &lab->tests[i];
+
+        if (test->status == STATUS_PASS) {
+            test->status = STATUS_GATED;
+            test->score = 0;
+            test->message = format_text("not counted: all or nothing, pass `%s`", first->name);
+        }
+    }
+}
+
 // Leaves the executable of a single test where a debugger can be pointed at it. To be freed.
 static char *keep_program(const char *program, const char *chapter, const char *id) {
     char *directory = format_text("%s/labs", options.build);
@@ -273,7 +304,8 @@ LabResult grade_lab(const char *chapter, const char *suite, const char *source, 
     show_step(&lab, "compiling");
     lab.file = source != NULL ? copy_text(source) : lab_file(options.from, chapter, suite);
     if (lab.file == NULL) {
-        lab.file = format_text("%s/%s/%s.c", options.from, chapter, suite);
+        lab.file =
+            format_text("%s/%s/%s%s", options.from, chapter, suite, lab_suffix(chapter, suite));
         lab.notes = format_text("there is no file %s", lab.file);
         fail_all(&lab, "the lab's file is missing");
     } else if ((program = build_lab(chapter, suite, lab.file, &log)) == NULL) {
@@ -283,6 +315,9 @@ LabResult grade_lab(const char *chapter, const char *suite, const char *source, 
         lab.built = true;
         lab.notes = compile_warnings(log.data);
         run_tests(&lab, program, only);
+        if (lab.debugging && only == NULL) {
+            give_all_or_none(&lab);
+        }
         if (only != NULL && source == NULL) {
             lab.program = keep_program(program, chapter, lab.id);
         }
@@ -309,11 +344,11 @@ ChapterResult grade_chapter(const char *chapter) {
 
     result.labs = allocate(suites.count + 1, sizeof(LabResult));
     for (size_t i = 0; i < suites.count; i++) {
-        if (options.lab == 0 || atoi(suites.name[i] + 3) == options.lab) {
+        if (options.lab == ALL_LABS || atoi(suites.name[i] + 3) == options.lab) {
             result.labs[result.count++] = grade_lab(chapter, suites.name[i], NULL, options.test);
         }
     }
-    if (questions && options.lab == 0) {
+    if (questions && options.lab == ALL_LABS) {
         result.labs[result.count++] = grade_questions_of(chapter, options.from, options.test);
     }
     for (size_t i = 0; i < result.count; i++) {

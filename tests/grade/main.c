@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-Options options = {.from = "exercises", .format = "text", .seconds = 10.0, .sanitize = true};
+Options options = {
+    .from = "exercises", .format = "text", .lab = ALL_LABS, .seconds = 10.0, .sanitize = true};
 
 typedef void (*Writer)(FILE *out, const ChapterResult *chapters, size_t count);
 
@@ -66,6 +67,16 @@ static double positive(const char *option, const char *text) {
     return value;
 }
 
+static int lab_number(const char *text) {
+    char *end;
+    const long number = strtol(text, &end, 10);
+
+    if (end == text || *end != '\0' || number < 0 || number > 99) {
+        die("--lab %s: a lab's number is needed, 0 to 99", text);
+    }
+    return (int)number;
+}
+
 static Mode parse_options(int argc, char **argv) {
     static const struct option table[] = {{"from", required_argument, NULL, 'f'},
                                           {"lab", required_argument, NULL, 'l'},
@@ -87,10 +98,7 @@ static Mode parse_options(int argc, char **argv) {
             options.from = optarg;
             break;
         case 'l':
-            options.lab = (int)positive("--lab", optarg);
-            if (options.lab < 1) {
-                die("--lab %s: the labs are numbered from 1", optarg);
-            }
+            options.lab = lab_number(optarg);
             break;
         case 't':
             options.test = optarg;
@@ -226,6 +234,7 @@ int main(int argc, char **argv) {
 
     options.compiler = variable("CC", "gcc");
     options.build = variable("BUILD", "build");
+    find_compilers();
     atexit(clean_up);
     catch_interrupts();
     switch (mode) {

@@ -116,6 +116,9 @@ static char *apply(Mutant *mutant, char *text, const char *solutions_directory) 
     Names files = list_files(solutions_directory, mutant->suite_prefix, ".c");
     char *error = NULL;
 
+    if (files.count == 0) {
+        files = list_files(solutions_directory, mutant->suite_prefix, ".cu");
+    }
     if (files.count != 1) {
         error = format_text("%zu files in %s begin with %s", files.count, solutions_directory,
                             mutant->suite_prefix);

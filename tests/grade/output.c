@@ -72,9 +72,9 @@ static void write_brief(FILE *out, const char *message, int used) {
 
 // Lab tests that failed after the first get one line: the first one is the one to mend.
 static void write_test(FILE *out, const TestResult *test, bool in_full) {
-    const char *word = test->status == STATUS_PASS    ? "ok  "
-                       : test->status == STATUS_GATED ? "-   "
-                                                      : "FAIL";
+    const char *word = test->status == STATUS_PASS   ? "ok  "
+                       : test->status == STATUS_FAIL ? "FAIL"
+                                                     : "-   ";
 
     int used = fprintf(out, "  %s %-*s %2d/%d", word, NAME, test->name, test->score, test->points);
 

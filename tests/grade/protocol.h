@@ -14,10 +14,13 @@ enum {
 
 enum {
     RECORD_TITLE = 'T',  // the lab's title
+    RECORD_DEBUG = 'B',  // the lab is a debugging lab
     RECORD_ENTRY = 'E',  // a test or a question, its fields separated by tabs
     RECORD_CASE = 'C',   // the case that is about to run
     RECORD_FAIL = 'F',   // the message of the failed test
     RECORD_DAMAGE = 'D', // the same, of a test that found an input changed or a guard word written
+    RECORD_FOUND = 'N',  // the same, of a test whose kernel was ended at a line that it names
+    RECORD_SKIP = 'S',   // why the test cannot be run here
     RECORD_PASS = 'P'    // the nonce
 };
 

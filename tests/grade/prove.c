@@ -68,12 +68,35 @@ static const TestResult *odd_one(const LabResult *lab, bool want_points) {
     return NULL;
 }
 
+// The first test that could not be run here; NULL when all could, or when another one failed.
+static const TestResult *not_run_one(const LabResult *lab) {
+    const TestResult *found = NULL;
+
+    for (size_t t = 0; t < lab->count; t++) {
+        if (lab->tests[t].status == STATUS_FAIL) {
+            return NULL;
+        }
+        if (lab->tests[t].status == STATUS_NOT_RUN && found == NULL) {
+            found = &lab->tests[t];
+        }
+    }
+    return found;
+}
+
+static void say_not_run(Verdict *verdict, const TestResult *test) {
+    say(verdict, false, "not proved: `%s` is %s", test->name, test->message);
+    verdict->skipped = true;
+}
+
 // Scores of a lab's tests or a chapter's questions: all points, or none.
 static void judge_scores(Verdict *verdict, const LabResult *lab, const char *who,
                          bool want_points) {
     const TestResult *odd = odd_one(lab, want_points);
+    const TestResult *not_run = want_points ? not_run_one(lab) : NULL;
 
-    if (lab->count == 0) {
+    if (not_run != NULL) {
+        say_not_run(verdict, not_run);
+    } else if (lab->count == 0) {
         say(verdict, false, "%s: nothing to grade", who);
     } else if (lab->notes != NULL) {
         say(verdict, false, "%s: %.200s", who, lab->notes);
@@ -141,12 +164,16 @@ static void prove_gaps(const Proof *proof, Verdict *verdict) {
     char *solution_path = lab_file("solutions", proof->chapter, proof->name);
     char *exercise = exercise_path != NULL ? read_file(exercise_path, file_limit) : NULL;
     char *solution = solution_path != NULL ? read_file(solution_path, file_limit) : NULL;
-    char *difference = exercise != NULL && solution != NULL
-                           ? compare_outside_gaps(exercise, solution)
-                           : copy_text("one of the two cannot be read");
+    LabResult lab = lab_table(proof->chapter, proof->name);
+    char *difference = exercise == NULL || solution == NULL
+                           ? copy_text("one of the two cannot be read")
+                       : lab.debugging ? compare_debugging(exercise, solution)
+                                       : compare_outside_gaps(exercise, solution);
 
-    say(verdict, difference == NULL, "exercise and solution are the same outside the gaps%s%s",
+    say(verdict, difference == NULL, "exercise and solution %s%s%s",
+        lab.debugging ? "differ, without gaps" : "are the same outside the gaps",
         difference != NULL ? ": " : "", difference != NULL ? difference : "");
+    lab_free(&lab);
     free(difference);
     free(exercise);
     free(solution);
@@ -232,7 +259,8 @@ static char *suite_with(const char *chapter, const char *prefix) {
 
 static void run_mutant(const Proof *proof, Verdict *verdict, const Mutant *mutant,
                        const char *suite) {
-    char *source = format_text("%s/mutant/%s.c", own_directory(), suite);
+    char *source =
+        format_text("%s/mutant/%s%s", own_directory(), suite, lab_suffix(proof->chapter, suite));
     char *directory = format_text("%s/mutant", own_directory());
     LabResult lab;
 
@@ -244,6 +272,8 @@ static void run_mutant(const Proof *proof, Verdict *verdict, const Mutant *mutan
         say(verdict, false, "there is no test `%s`", mutant->test);
     } else if (!lab.built) {
         say(verdict, false, "does not compile: %.200s", lab.notes);
+    } else if (lab.tests[0].status == STATUS_NOT_RUN) {
+        say_not_run(verdict, &lab.tests[0]);
     } else if (lab.tests[0].status == STATUS_GATED) {
         say(verdict, false, "fails the lab's first test already, before `%s`", mutant->test);
     } else {

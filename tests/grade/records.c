@@ -19,13 +19,20 @@ static void take_record(Run *run, const Records *records, char type, const char 
     case RECORD_TITLE:
         set_text(&run->title, payload, length);
         break;
+    case RECORD_DEBUG:
+        run->debugging = true;
+        break;
     case RECORD_CASE:
         set_text(&run->in_case, payload, length);
         break;
     case RECORD_FAIL:
     case RECORD_DAMAGE:
+    case RECORD_FOUND:
+    case RECORD_SKIP:
         set_text(&run->failure, payload, length);
         run->damaged = type == RECORD_DAMAGE;
+        run->found = type == RECORD_FOUND;
+        run->not_run = type == RECORD_SKIP;
         break;
     case RECORD_ENTRY:
         if (run->entries.count == MAX_ENTRIES) {

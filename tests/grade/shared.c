@@ -134,7 +134,7 @@ static void link_lister(void *context, size_t i) {
     names_add(&argv, harness);
     names_add(&argv, questions ? unit->object : weak);
     names_add(&argv, library);
-    names_add(&argv, "-lm");
+    add_link_flags(&argv);
     require(execute(&argv, &log), unit->source, &log);
     if (rename(temporary, unit->lister) != 0) {
         die("%s: %s", unit->lister, strerror(errno));
@@ -244,7 +244,13 @@ static void check_stamp(void) {
     free(stamp);
 }
 
-// The archive of common/'s objects, renewed when one of them changed or the list did.
+// The library holds common/ and the kernel labs' part of the harness.
+static bool is_in_library(const Unit *unit) {
+    return strncmp(unit->source, "common/", 7) == 0 ||
+           strncmp(unit->source, "tests/grade/simt/", 17) == 0;
+}
+
+// The library, renewed when one of its objects changed or the list did.
 static void archive(const Units *units, bool changed) {
     char *library = cache_path("libcommon.a");
     char *temporary = format_text("%s.%ld", library, (long)getpid());
@@ -254,11 +260,11 @@ static void archive(const Units *units, bool changed) {
     Text log = {0};
     Names argv = {0};
 
-    add_words(&argv, "ar rcs");
+    add_words(&argv, "ar qcs"); // two files may have one name
     names_add(&argv, temporary);
     text_add(&list, "", 0);
     for (size_t i = 0; i < units->count; i++) {
-        if (strncmp(units->unit[i].source, "common/", 7) == 0) {
+        if (is_in_library(&units->unit[i])) {
             text_format(&list, "%s\n", units->unit[i].source);
             names_add(&argv, units->unit[i].object);
         }
@@ -280,16 +286,20 @@ static void archive(const Units *units, bool changed) {
 // Everything that the chapters need: the harness, common/, the suites.
 static Units all_units(const Names *chapters) {
     Units units = {0};
-    Names common = list_files("common", "", ".c");
+    const char *const folders[] = {"common", "common/simt", "tests/grade/simt"};
 
     add_unit(&units, "tests/grade/harness.c", NULL, NULL);
-    for (size_t i = 0; i < common.count; i++) {
-        char *source = format_text("common/%s", common.name[i]);
+    for (size_t f = 0; f < sizeof(folders) / sizeof(folders[0]); f++) {
+        Names files = list_files(folders[f], "", ".c");
 
-        add_unit(&units, source, NULL, NULL);
-        free(source);
+        for (size_t i = 0; i < files.count; i++) {
+            char *source = format_text("%s/%s", folders[f], files.name[i]);
+
+            add_unit(&units, source, NULL, NULL);
+            free(source);
+        }
+        names_free(&files);
     }
-    names_free(&common);
     for (size_t c = 0; c < chapters->count; c++) {
         bool questions;
         Names suites = chapter_suites(chapters->name[c], &questions);
@@ -338,7 +348,7 @@ void build_shared(const Names *chapters) {
 
         if (!is_fresh(unit->object)) {
             push(&stale, *unit);
-            common_changed |= strncmp(unit->source, "common/", 7) == 0;
+            common_changed |= is_in_library(unit);
         }
     }
     run_all(&stale, compile_unit);

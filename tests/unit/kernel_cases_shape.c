@@ -42,7 +42,7 @@ void case_odd_dims(const KernelUnderTest *kernel) {
                            .len_q = 5,
                            .len_kv = 37,
                            .dim = dims[i],
-                           .causal = true};
+                           .causal = !kernel->no_masks};
         Trial trial;
         trial_begin(&trial, kernel, &shape, "odd_dims");
         trial_fill(&trial, (uint64_t)dims[i]);
@@ -120,7 +120,8 @@ void case_nan_isolation(const KernelUnderTest *kernel) {
     check_nan(kernel, &ragged, 'k', 12, -1); // behind the keys in use: reaches no row
     check_nan(kernel, &ragged, 'v', 18, -1);
     check_nan(kernel, &shape, 'q', 4, -1); // reaches its own row
-    check_nan(kernel, &shape, 'v', 7, 3);  // reaches one column of every row
+    check_nan(kernel, &shape, 'v', 7, 3);  // reaches one column of every row of its head
+    check_nan(kernel, &shape, 'k', 18, 5); // reaches every row of its head, and of no other
     for (int64_t j = 0; j < shape.len_kv; j += 6) {
         check_nan(kernel, &causal, 'k', j, -1); // reaches the rows that see the key
         check_nan(kernel, &causal, 'v', j, -1);
@@ -137,7 +138,7 @@ void case_repeatable(const KernelUnderTest *kernel) {
                        .len_q = 9,
                        .len_kv = 4 * tile + 3,
                        .dim = 16,
-                       .causal = true};
+                       .causal = !kernel->no_masks};
     Trial trial;
     Tensor o, lse;
     trial_begin(&trial, kernel, &shape, "repeatable");

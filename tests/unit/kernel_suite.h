@@ -17,6 +17,8 @@
 
 #include "common/tensor.h"
 
+#include <stdbool.h>
+
 // Runs the kernel on f32 tensors that have the shape's sizes; o and lse hold NaN before. Allocates
 // and frees whatever workspace the kernel needs. Returns the kernel's own status.
 typedef AttnStatus KernelRun(const AttnShape *shape, const Tensor *q, const Tensor *k,
@@ -28,6 +30,10 @@ typedef struct KernelUnderTest {
     const void *config;       // handed to run: block sizes, splits, threads
     int64_t block_q, block_k; // tile sizes, 0 where the kernel has none: the cases put a tail, a
                               // masked tile and a rising maximum at the borders of such tiles
+    bool no_masks; // the kernel refuses causal, window and kv_lens, as ATTN_ERR_UNSUPPORTED naming
+                   // them: every case with one then checks the refusal instead of the result, and
+                   // random problems have none
+    int64_t max_dim; // of the random problems; 0: all. Other cases let a kernel refuse a dim
 } KernelUnderTest;
 
 // Every golden case of tests/golden/index.csv: O and LSE against the golden tensors, which PyTorch

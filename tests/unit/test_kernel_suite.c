@@ -33,6 +33,7 @@ typedef enum Fault {
     FAULT_UNCHECKED,         // takes any shape, and writes nothing
     FAULT_WRITES_FIRST,      // clears O before it checks the shape
     FAULT_NOT_REPEATABLE,    // the order of the sum depends on the run
+    FAULT_REFUSES_ALL,       // refuses every problem, without saying why
 } Fault;
 
 typedef struct Config {
@@ -115,6 +116,9 @@ static AttnStatus simple_run(const AttnShape *shape, const Tensor *q, const Tens
     if (status != ATTN_OK) {
         return fault == FAULT_UNCHECKED ? ATTN_OK : status;
     }
+    if (fault == FAULT_REFUSES_ALL) {
+        return attn_fail(ATTN_ERR_UNSUPPORTED, "no");
+    }
     for (int64_t row = 0; row < (int64_t)attn_count_lse(shape); row++) {
         int64_t i = row % shape->len_q, h = row / shape->len_q % shape->heads_q;
         int64_t b = row / (shape->len_q * shape->heads_q);
@@ -140,9 +144,9 @@ static AttnStatus simple_run(const AttnShape *shape, const Tensor *q, const Tens
 
 static const Config configs[] = {{1, FAULT_NONE}, {4, FAULT_NONE}, {32, FAULT_NONE}};
 static const KernelUnderTest kernels[] = {
-    {"simple, block_k 1", simple_run, &configs[0], 0, 1},
-    {"simple, block_k 4", simple_run, &configs[1], 0, 4},
-    {"simple, block_k 32", simple_run, &configs[2], 0, 32},
+    {"simple, block_k 1", simple_run, &configs[0], 0, 1, false, 0},
+    {"simple, block_k 4", simple_run, &configs[1], 0, 4, false, 0},
+    {"simple, block_k 32", simple_run, &configs[2], 0, 32, false, 0},
 };
 enum { KERNEL_COUNT = sizeof kernels / sizeof kernels[0] };
 
@@ -176,8 +180,8 @@ END_TEST
 
 // ---- planted faults -----------------------------------------------------------------------------
 
-// `check` is golden, random, errors, or the name of a known answer; the failure's message must hold
-// `text`.
+// `check` is golden, random, errors, declares_no_masks, or the name of a known answer; the
+// failure's message must hold `text`.
 static const struct {
     Fault fault;
     const char *check, *text;
@@ -224,6 +228,9 @@ static const struct {
     {FAULT_UNCHECKED, "window_negative", "names window"},
     {FAULT_WRITES_FIRST, "errors", "wrote 0 to element 0 of O"},
     {FAULT_NOT_REPEATABLE, "repeatable", "differs from run 1"},
+    {FAULT_NONE, "declares_no_masks", "ran, but declares that it refuses causal"},
+    {FAULT_REFUSES_ALL, "decode_alignment", "returned ATTN_ERR_UNSUPPORTED"},
+    {FAULT_REFUSES_ALL, "declares_no_masks", "a refusal is ATTN_ERR_UNSUPPORTED and names causal"},
     {FAULT_NONE, "no_such_case", "there is no case named no_such_case"},
 };
 enum { FAULT_COUNT = sizeof faults / sizeof faults[0] };
@@ -234,13 +241,16 @@ static char messages[FAULT_COUNT][1024];
 START_TEST(run_fault) {
     int64_t block = strcmp(faults[_i].check, "tail_leak") == 0 ? 32 : 4;
     const Config config = {block, faults[_i].fault};
-    const KernelUnderTest kernel = {"planted fault", simple_run, &config, 0, block};
+    const bool no_masks = strcmp(faults[_i].check, "declares_no_masks") == 0;
+    const KernelUnderTest kernel = {"planted fault", simple_run, &config, 0, block, no_masks, 0};
     if (strcmp(faults[_i].check, "golden") == 0) {
         kernel_suite_golden(&kernel);
     } else if (strcmp(faults[_i].check, "random") == 0) {
         kernel_suite_random(&kernel, 1, 0, 50);
     } else if (strcmp(faults[_i].check, "errors") == 0) {
         kernel_suite_errors(&kernel);
+    } else if (no_masks) {
+        kernel_suite_case(&kernel, "decode_alignment");
     } else {
         kernel_suite_case(&kernel, faults[_i].check);
     }

@@ -3,6 +3,7 @@
 
 #include "common/model.h"
 #include "common/reference.h"
+#include "common/simt/runtime.h"
 #include "tests/unit/capture.h"
 
 #include <check.h>
@@ -287,6 +288,63 @@ START_TEST(output_that_is_lost_is_a_failure) {
 }
 END_TEST
 
+// What a program says of its backends, in a process in which nothing has been asked of CUDA, or in
+// one in which "auto" has.
+static void show_backend(void *context) {
+    GpuTarget target;
+    const Backend backend = *(const Backend *)context;
+    if (gpu_choose(backend, &target) != ATTN_OK) {
+        exit(3);
+    }
+    const bool asked = gpu_asked(GPU_CUDA);
+    lesson_show_backend(&program, target);
+    exit(gpu_asked(GPU_CUDA) == asked ? 0 : 4);
+}
+
+START_TEST(the_backends_are_told_apart) {
+    const Backend backends[] = {BACKEND_SIMT, BACKEND_AUTO};
+    for (int b = 0; b < 2; b++) {
+        Captured captured = capture(show_backend, (void *)&backends[b]);
+        ck_assert_int_eq(captured.status, 0);
+        ck_assert_str_eq(captured.err, "");
+        ck_assert_int_le(longest_line(captured.out), 80);
+        ck_assert_ptr_nonnull(strstr(captured.out, "Backend\n"));
+        ck_assert_ptr_nonnull(strstr(captured.out, "cpu: does not run"));
+        const bool on_cuda = strstr(captured.out, "cuda: runs, on ") != NULL;
+        ck_assert_int_eq(strstr(captured.out, "simt: runs: ") == NULL, on_cuda);
+        if (!on_cuda) {
+            const char *cuda = strstr(captured.out, "cuda: ");
+            ck_assert_ptr_nonnull(cuda);
+            const bool reason = strncmp(cuda, "cuda: does not run: ", 20) == 0;
+            // Only "auto" looks for a device; without nvcc there is nothing to look for.
+            ck_assert_int_eq(reason, backends[b] == BACKEND_AUTO || !GPU_HAVE_CUDA);
+            ck_assert(reason ||
+                      strncmp(cuda, "cuda: not asked for; ./ch99 --backend=cuda", 42) == 0);
+        } else {
+            ck_assert_int_eq(backends[b], BACKEND_AUTO);
+            ck_assert_ptr_nonnull(strstr(captured.out, "./ch99 --backend=simt runs there."));
+        }
+        ck_assert_ptr_nonnull(strstr(captured.out, GPU_HAVE_TRACE ? "simt, traced: runs"
+                                                                  : "simt, traced: does not run"));
+        captured_free(&captured);
+    }
+}
+END_TEST
+
+static void show_unknown_device(void *context) {
+    simt_settings()->device = "abacus";
+    lesson_show_backend(context, GPU_SIMT);
+}
+
+START_TEST(an_unknown_device_ends_the_program) {
+    Captured captured = capture(show_unknown_device, (void *)&program);
+    ck_assert_int_eq(captured.status, 2);
+    ck_assert_int_eq(count_lines(captured.err), 1);
+    ck_assert_ptr_nonnull(strstr(captured.err, "ch99: SIMT_DEVICE=abacus: simt knows h200"));
+    captured_free(&captured);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("lesson");
     TCase *tests = tcase_create("lesson");
@@ -303,6 +361,8 @@ int main(void) {
     tcase_add_exit_test(tests, a_script_that_is_not_there_ends_the_program, 2);
     tcase_add_test(tests, output_that_is_lost_is_a_failure);
     tcase_add_exit_test(tests, simt_ends_a_cpu_chapter, 2);
+    tcase_add_test(tests, the_backends_are_told_apart);
+    tcase_add_test(tests, an_unknown_device_ends_the_program);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""The CUDA kernels of chapter 5 beside PyTorch's fp32 attention, in one process, on one GPU.
+
+    make lib
+    python3 tests/peers/gpu_sdpa.py            # writes docs/benchmarks/h200_ch05.csv
+
+tests/peers/README.md says how it measures. Needs PyTorch with CUDA, 2.3 or newer.
+"""
+
+import argparse
+import ctypes
+import datetime
+import os
+import subprocess
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from cpu_sdpa import AttnShape, quantile
+
+PEERS = {"EFFICIENT": SDPBackend.EFFICIENT_ATTENTION, "MATH": SDPBackend.MATH}
+ROUNDS = 5  # bursts of each side, in turn
+BURST_SECONDS = 0.1  # of timed calls
+SETS = 3  # inputs that the calls rotate through
+COLUMNS = (
+    "gpu,driver,date,torch,rung,n,dim,heads,runs,median_ms,p10_ms,p90_ms,tflops,"
+    "of_matmul_ceiling,ratio_to_efficient,ratio_to_math,o_error,lse_error,check"
+)
+
+
+class FusedRung(ctypes.Structure):
+    """FusedRung of chapters/ch05_fused_cuda/fused.h: one row of its table."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("file", ctypes.c_char_p),
+        ("builds", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(AttnShape), *[ctypes.c_void_p] * 7)
+         * 3),  # simt, traced, cuda
+        ("launches", ctypes.c_int),
+        ("workspace_floats", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.POINTER(AttnShape))),
+        ("tile", ctypes.c_void_p),
+    ]
+
+
+CUDA = 2  # GPU_CUDA of common/gpu.h
+RUNGS = 5
+
+
+def load_library(path):
+    try:
+        library = ctypes.CDLL(os.path.abspath(path))
+    except OSError as error:
+        sys.exit(f"gpu_sdpa: {error}\nbuild it first, where nvcc is: make lib")
+    library.attn_last_error.restype = ctypes.c_char_p
+    table = (FusedRung * RUNGS).in_dll(library, "fused_rungs")
+    rungs = {rung.name.decode(): rung for rung in table}
+    if not all(rung.builds[CUDA] for rung in table):
+        sys.exit("gpu_sdpa: the library was built without nvcc")
+    return library, rungs
+
+
+def driver_version():
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0].strip()
+
+
+def event_times(call, repeats):
+    """Milliseconds of each call, by events on the current stream."""
+    pairs = []
+    for _ in range(repeats):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        stop.record()
+        pairs.append((start, stop))
+    torch.cuda.synchronize()
+    return [start.elapsed_time(stop) for start, stop in pairs]
+
+
+def time_sides(sides):
+    """Milliseconds of all timed calls, by side: bursts in turn, each after an untimed call."""
+    calls, times = {}, {name: [] for name in sides}
+    for name, side in sides.items():
+        side()
+        calls[name] = max(1e-3, min(event_times(side, 3)))
+    for round_number in range(ROUNDS):
+        order = list(sides) if round_number % 2 == 0 else list(reversed(sides))
+        for name in order:
+            side = sides[name]
+            side()
+            repeats = max(2, min(40, int(BURST_SECONDS * 1e3 / calls[name])))
+            times[name] += event_times(side, repeats)
+    return times
+
+
+def matmul_ceiling():
+    """TFLOP/s of an 8192 matrix product in fp32 without TF32: the arithmetic this GPU reaches."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    a, b = (torch.randn(8192, 8192, device="cuda") for _ in range(2))
+    best = min(event_times(lambda: a @ b, 8))
+    return 2 * 8192**3 / best / 1e9
+
+
+def expected(q, k, v):
+    """O and LSE in float64, a head at a time."""
+    o, lse = torch.empty_like(q, dtype=torch.float64), []
+    for head in range(q.shape[1]):
+        scores = q[0, head].double() @ k[0, head].double().T / q.shape[-1] ** 0.5
+        lse.append(torch.logsumexp(scores, dim=-1))
+        o[0, head] = torch.softmax(scores, dim=-1) @ v[0, head].double()
+    return o, torch.stack(lse)
+
+
+def run_rung(library, rung, shape, q, k, v, o, lse, workspace):
+    status = rung.builds[CUDA](
+        ctypes.byref(shape), q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(),
+        lse.data_ptr(), workspace.data_ptr(), torch.cuda.current_stream().cuda_stream,
+    )
+    if status != 0:
+        sys.exit(f"gpu_sdpa: {rung.name.decode()}: {library.attn_last_error().decode()}")
+
+
+def measure(library, rungs, length, dim, heads, ceiling, common):
+    torch.manual_seed(1)
+    sets = [[torch.randn(1, heads, length, dim, device="cuda") for _ in range(3)]
+            for _ in range(SETS)]
+    shape = AttnShape(1, heads, heads, length, length, dim, 0.0, False, 0, None)
+    floats = max(1, *(rung.workspace_floats(ctypes.byref(shape)) for rung in rungs.values()))
+    workspace = torch.empty(floats, device="cuda")
+    turn = [0]
+
+    def rotate():
+        turn[0] += 1
+        return sets[turn[0] % SETS]
+
+    # Both sides allocate their output in the call, as PyTorch's function does.
+    def ours(rung):
+        def call():
+            q, k, v = rotate()
+            o = torch.empty_like(q)
+            run_rung(library, rung, shape, q, k, v, o,
+                     torch.empty(heads, length, device="cuda"), workspace)
+        return call
+
+    def theirs(backend):
+        def call():
+            with sdpa_kernel(backend):
+                F.scaled_dot_product_attention(*rotate())
+        return call
+
+    sides = {name: ours(rung) for name, rung in rungs.items()}
+    sides.update({name: theirs(backend) for name, backend in PEERS.items()})
+    times = time_sides(sides)
+    medians = {name: quantile(values, 0.5) for name, values in times.items()}
+
+    q, k, v = sets[0]
+    want_o, want_lse = expected(q, k, v)
+    # Allowed: 2^-24 for each of the sums over d and over the keys would be the worst case; errors
+    # of random data grow with the square root. 8 times that, on values of size one.
+    allowed = 8 * 2.0**-24 * (dim**0.5 + length**0.5)
+    rows, passed = [], True
+    for name in sides:
+        o_error = lse_error = float("nan")
+        verdict = "peer"
+        if name in rungs:
+            o = torch.full_like(q, float("nan"))
+            lse = torch.full((heads, length), float("nan"), device="cuda")
+            run_rung(library, rungs[name], shape, q, k, v, o, lse, workspace)
+            o_error = (o.double() - want_o).abs().max().item()
+            lse_error = (lse.double() - want_lse).abs().max().item()
+            right = o_error <= allowed and lse_error <= allowed * (1 + want_lse.max().item())
+            verdict = "ok" if right else "WRONG"
+            passed = passed and right
+        values = times[name]
+        tflops = 4.0 * heads * length * length * dim / medians[name] / 1e9
+        if tflops > 1.05 * ceiling:
+            verdict += ", above the ceiling: a measurement error"
+            passed = False
+        rows.append(
+            f"{common},{name},{length},{dim},{heads},{len(values)},{medians[name]:.5g},"
+            f"{quantile(values, 0.1):.5g},{quantile(values, 0.9):.5g},{tflops:.4g},"
+            f"{tflops / ceiling:.4f},{medians['EFFICIENT'] / medians[name]:.4f},"
+            f"{medians['MATH'] / medians[name]:.4f},{o_error:.3g},{lse_error:.3g},{verdict}"
+        )
+        print(f"  N={length:<5} d={dim:<3} {name:22} {medians[name]:9.3f} ms "
+              f"[{quantile(values, 0.1):.3f}, {quantile(values, 0.9):.3f}] {tflops:6.2f} TFLOP/s "
+              f"{medians['EFFICIENT'] / medians[name]:5.2f}x EFFICIENT  {verdict}", flush=True)
+    return rows, passed
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Chapter 5's CUDA kernels beside PyTorch's.")
+    parser.add_argument("--len", type=int, nargs="+", default=[512, 2048, 4096])
+    parser.add_argument("--dim", type=int, nargs="+", default=[64, 128])
+    parser.add_argument("--heads", type=int, default=12)
+    parser.add_argument("--library", default="build/libtilebytile.so")
+    parser.add_argument("--csv", default="docs/benchmarks/h200_ch05.csv")
+    arguments = parser.parse_args()
+
+    library, rungs = load_library(arguments.library)
+    torch.backends.cudnn.allow_tf32 = False
+    ceiling = matmul_ceiling()
+    common = ",".join([
+        torch.cuda.get_device_name(), driver_version(),
+        datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), torch.__version__,
+    ])
+    print(f"{common}; fp32 matmul ceiling, measured: {ceiling:.1f} TFLOP/s")
+    rows, passed = [], True
+    with torch.inference_mode():
+        for dim in arguments.dim:
+            for length in arguments.len:
+                measured, right = measure(library, rungs, length, dim, arguments.heads, ceiling, common)
+                rows += measured
+                passed = passed and right
+    with open(arguments.csv, "w", encoding="utf-8") as csv:
+        csv.write("\n".join([COLUMNS] + rows) + "\n")
+    print(f"{arguments.csv}: {len(rows)} rows")
+    sys.exit(0 if passed else 1)
+
+
+if __name__ == "__main__":
+    main()
