@@ -58,7 +58,7 @@ static volatile sig_atomic_t timed_out; // found while no fiber ran
 static struct {
     enum { NO_SIGNAL = 0, FAULT, SLICE_OVER, LAUNCH_OVER } what;
     int signal, code;
-    uintptr_t address;
+    const void *address;
     void *pc; // NULL: not known
     bool write, misaligned;
     unsigned thread;
@@ -71,7 +71,9 @@ static volatile sig_atomic_t looking; // at the stack, which may fault itself
 
 #if defined(__x86_64__) && defined(__linux__)
 static void *program_counter(const ucontext_t *context) {
-    return (void *)(uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+    void *counter;
+    memcpy(&counter, &context->uc_mcontext.gregs[REG_RIP], sizeof counter);
+    return counter;
 }
 
 static bool was_write(const ucontext_t *context) {
@@ -94,7 +96,9 @@ static bool was_misaligned(const ucontext_t *context, const siginfo_t *info) {
 }
 #elif defined(__aarch64__) && defined(__linux__)
 static void *program_counter(const ucontext_t *context) {
-    return (void *)(uintptr_t)context->uc_mcontext.pc;
+    void *counter;
+    memcpy(&counter, &context->uc_mcontext.pc, sizeof counter);
+    return counter;
 }
 
 static bool was_write(const ucontext_t *context) {
@@ -132,11 +136,14 @@ static double processor_time(void) {
 }
 
 // Gives a signal to the handler that was there before: a fault by running into it again.
-static void pass_on(int signal) {
+static void pass_on(int signal, const siginfo_t *info) {
     for (int i = 0; i < SIGNALS; i++) {
         if (signals[i] == signal) {
             sigaction(signal, &launch.before[i], NULL);
         }
+    }
+    if (info->si_code <= 0) { // sent by a process
+        raise(signal);
     }
 }
 
@@ -175,7 +182,7 @@ static void handle(int signal, siginfo_t *info, void *context) {
         if (signal == TICK) {
             pthread_kill(launch.thread, TICK);
         } else {
-            pass_on(signal);
+            pass_on(signal, info);
         }
         return;
     }
@@ -189,14 +196,14 @@ static void handle(int signal, siginfo_t *info, void *context) {
             return;
         }
     } else if (!simt_on_fiber) {
-        pass_on(signal);
+        pass_on(signal, info);
         return;
     } else {
         caught.what = FAULT;
     }
     caught.signal = signal;
     caught.code = info->si_code;
-    caught.address = (uintptr_t)info->si_addr;
+    caught.address = info->si_addr;
     caught.pc = program_counter(interrupted);
     caught.write = was_write(interrupted);
     caught.misaligned = was_misaligned(interrupted, info);
@@ -224,8 +231,7 @@ static void start_timer(void) {
 void crash_begin(void) {
     const stack_t stack = {.ss_sp = handler_stack, .ss_size = sizeof handler_stack};
     memset(&caught, 0, sizeof caught);
-    timed_out = 0;
-    looking = 0;
+    timed_out = looking = simt_held = 0;
     launch.thread = pthread_self();
     launch.deadline = timer_now() + simt_settings()->timeout_s;
     fegetenv(&launch.rounding);
@@ -321,7 +327,8 @@ static void describe_time(SimtFinding *finding, char *detail, size_t bytes) {
 // An address that no buffer holds, in the arena or around dynamic shared memory.
 static bool describe_gap(SimtFinding *finding, char *detail, size_t bytes) {
     const char *verb = caught.write ? "writes" : "reads";
-    const uintptr_t shared = caught.address - (uintptr_t)simt_running.dynamic_shared;
+    const uintptr_t address = (uintptr_t)caught.address;
+    const uintptr_t shared = address - (uintptr_t)simt_running.dynamic_shared;
     if (shared < simt_running.dynamic_reserved) {
         finding->offset = (int64_t)shared;
         snprintf(finding->buffer, sizeof finding->buffer, "dynamic shared memory");
@@ -329,16 +336,16 @@ static bool describe_gap(SimtFinding *finding, char *detail, size_t bytes) {
                  verb, (ptrdiff_t)shared, simt_running.dynamic_bytes);
         return true;
     }
-    if (simt_arena == NULL || caught.address - (uintptr_t)simt_arena >= simt_arena_size) {
+    if (simt_arena == NULL || address - (uintptr_t)simt_arena >= simt_arena_size) {
         return false;
     }
     const SimtBuffer *nearest;
-    simt_buffer_at((const void *)caught.address, &nearest);
+    simt_buffer_at(caught.address, &nearest);
     if (nearest == NULL) {
         snprintf(detail, bytes, "it %s device memory that is not allocated", verb);
         return true;
     }
-    finding->offset = (int64_t)(caught.address - (uintptr_t)nearest->start);
+    finding->offset = (int64_t)(address - (uintptr_t)nearest->start);
     snprintf(finding->buffer, sizeof finding->buffer, "%s", nearest->name);
     snprintf(detail, bytes,
              "it %s outside every buffer: at offset %lld of the nearest, \"%s\", which has %zu "
@@ -359,13 +366,13 @@ static void describe_fault(SimtFinding *finding, char *detail, size_t bytes) {
         snprintf(detail, bytes,
                  "a vector (float4, for example) lies at an address that is not a "
                  "multiple of its size");
-    } else if (fiber_is_guard((const void *)caught.address)) {
+    } else if (fiber_is_guard(caught.address)) {
         snprintf(detail, bytes,
                  "stack overflow: a thread has %d KiB for its local arrays and calls",
                  FIBER_STACK_BYTES / 1024);
     } else if (describe_gap(finding, detail, bytes)) {
         finding->kind = SIMT_OUT_OF_BOUNDS;
-    } else if (caught.address < 4096) {
+    } else if ((uintptr_t)caught.address < 4096) {
         snprintf(detail, bytes, "it %s address 0x%zx, a null pointer",
                  caught.write ? "writes" : "reads", (size_t)caught.address);
     } else {

@@ -77,12 +77,12 @@ static void format_target(char *text, size_t bytes, const SimtFinding *finding) 
         snprintf(text, bytes, "an address that belongs to no buffer");
         return;
     }
-    int used =
+    const int used =
         snprintf(text, bytes, "offset %" PRId64 " of \"%s\"", finding->offset, finding->buffer);
     for (int i = 0; i < simt_buffer_count() && used < (int)bytes; i++) {
         if (strcmp(simt_buffer(i)->name, finding->buffer) == 0) {
-            used += snprintf(text + used, bytes - (size_t)used, ", which has %zu bytes",
-                             simt_buffer(i)->bytes);
+            snprintf(text + used, bytes - (size_t)used, ", which has %zu bytes",
+                     simt_buffer(i)->bytes);
             break;
         }
     }
@@ -155,8 +155,10 @@ void finding_restore(const SimtFinding *finding, const char *text) {
 // ---- giving up ----------------------------------------------------------------------------------
 
 _Noreturn void finding_abandon(SimtFinding *finding, unsigned thread, const char *detail) {
+    simt_held = 1; // the watchdog has nothing to add
     finding_locate(finding, thread);
     finding_record(finding, detail);
+    simt_held = 0;
     schedule_leave();
 }
 

@@ -91,7 +91,7 @@ static void set_up(const SimtKernel *kernel, dim3 grid, dim3 block, size_t share
         .block = block,
         .threads = block.x * block.y * block.z,
         .traced = kernel->traced,
-        .static_shared = (char *)(uintptr_t)kernel->shared_start,
+        .static_shared = (char *)kernel->shared_start,
         .static_bytes = (size_t)((uintptr_t)kernel->shared_stop - (uintptr_t)kernel->shared_start),
         .dynamic_shared = dynamic_pages + DYNAMIC_MOST - dynamic_room,
         .dynamic_bytes = shared_bytes,

@@ -291,6 +291,8 @@ typedef struct SimtKernel {
     }                                                                                              \
     static_assert(sizeof(Params) <= 4096, "a kernel's parameters are at most 4,096 bytes")
 
+// Runs the kernel and returns when it is done. One host thread launches at a time: the scheduler's
+// state is the process's. Errors: ATTN_ERR_CUDA with a finding (runtime.h).
 AttnStatus simt_launch(SimtKernel kernel, dim3 grid, dim3 block, size_t shared_bytes,
                        const void *params, const char *file, int line);
 AttnStatus simt_shared_opt_in(SimtKernel kernel, size_t bytes, const char *file, int line);

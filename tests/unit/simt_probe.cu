@@ -175,12 +175,12 @@ AttnStatus ENTRY(probe_shuffle)(ProbeType type, int kind, const double *value, c
 // ---- atomics ------------------------------------------------------------------------------------
 
 // The operations that CUDA has for all three types; the others follow below it.
-#define ATOMIC_CASES(old, cell, value)                                                             \
+#define ATOMIC_CASES(old, cell, value, compare)                                                    \
     case PROBE_EXCH:                                                                               \
         old = atomicExch(cell, value);                                                             \
         break;                                                                                     \
     case PROBE_CAS:                                                                                \
-        old = atomicCAS(cell, value + 1, value);                                                   \
+        old = atomicCAS(cell, compare, value);                                                     \
         break;                                                                                     \
     case PROBE_MIN:                                                                                \
         old = atomicMin(cell, value);                                                              \
@@ -212,7 +212,7 @@ typedef struct AtomicIntParams {
 __global__ void __launch_bounds__(1) atomic_int_kernel(const __grid_constant__ AtomicIntParams p) {
     for (int i = 0; i < p.n; i++) {
         switch (p.operation) {
-            ATOMIC_CASES(p.old[i], &p.cell[i], p.value[i]);
+            ATOMIC_CASES(p.old[i], &p.cell[i], p.value[i], (int)((unsigned)p.value[i] + 1));
         case PROBE_SUB:
             p.old[i] = atomicSub(&p.cell[i], p.value[i]);
             break;
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(1)
     atomic_unsigned_kernel(const __grid_constant__ AtomicUnsignedParams p) {
     for (int i = 0; i < p.n; i++) {
         switch (p.operation) {
-            ATOMIC_CASES(p.old[i], &p.cell[i], p.value[i]);
+            ATOMIC_CASES(p.old[i], &p.cell[i], p.value[i], p.value[i] + 1);
         case PROBE_SUB:
             p.old[i] = atomicSub(&p.cell[i], p.value[i]);
             break;
@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(1)
     atomic_long_kernel(const __grid_constant__ AtomicLongParams p) {
     for (int i = 0; i < p.n; i++) {
         switch (p.operation) {
-            ATOMIC_CASES(p.old[i], &p.cell[i], p.value[i]);
+            ATOMIC_CASES(p.old[i], &p.cell[i], p.value[i], p.value[i] + 1);
         default:
             break;
         }

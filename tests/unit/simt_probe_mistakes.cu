@@ -112,7 +112,7 @@ __device__ __forceinline__ void wrong_thread(const MistakeParams *p, float *dyna
         AT(buffer[0] = buffer[-16384]);
         break;
     case MISTAKE_NULL:
-        AT(((volatile float *)NULL + p->zero)[2] = 1.0f);
+        AT(*(volatile float *)(uintptr_t)(p->zero + 8) = 1.0f);
         break;
     case MISTAKE_WILD:
         AT(buffer[0] = *(volatile float *)(uintptr_t)0x123456789abcU);

@@ -196,7 +196,7 @@ START_TEST(launches_are_abandoned_and_the_next_works) {
     } cases[] = {{MISTAKE_DIVERGENT_BARRIER, SIMT_DIVERGENT_BARRIER, "every thread"},
                  {MISTAKE_BARRIER_IN_BRANCH, SIMT_MISSING_LANE, "lanes 8-31"},
                  {MISTAKE_PAST_END, SIMT_OUT_OF_BOUNDS, "\"data\""},
-                 {MISTAKE_DIVIDE, SIMT_CRASH, "divided by zero"},
+                 {MISTAKE_TRAP, SIMT_CRASH, "trap"},
                  {MISTAKE_DEEP, SIMT_CRASH, "stack overflow"},
                  {MISTAKE_ENDLESS, SIMT_TIMEOUT, "has run for"}};
     static const float zero[1000];

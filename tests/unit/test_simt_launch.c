@@ -39,7 +39,7 @@ static void check_indices(int place, ProbeSize grid, ProbeSize block) {
                                        grid.x,
                                        grid.y,
                                        grid.z};
-        ck_assert_mem_eq(seen + 12 * (size_t)i, expected, sizeof expected);
+        ck_assert(memcmp(seen + 12 * (size_t)i, expected, sizeof expected) == 0);
     }
     free(seen);
     gpu_free(target, device_seen);
@@ -76,6 +76,45 @@ START_TEST(shared_memory_is_nan_in_every_block) {
         }
         gpu_free(GPU_SIMT, found);
     }
+}
+END_TEST
+
+// ---- settings -----------------------------------------------------------------------------------
+
+START_TEST(settings_come_from_the_environment) {
+    setenv("SIMT_ORDER", "random:77", 1);
+    setenv("SIMT_WORKERS", "3", 1);
+    setenv("SIMT_TIMEOUT", "1.5", 1);
+    setenv("SIMT_DEVICE", "a100", 1);
+    const SimtSettings *settings = simt_settings();
+    ck_assert_int_eq(settings->order, SIMT_RANDOM);
+    ck_assert_uint_eq(settings->seed, 77);
+    ck_assert_int_eq(settings->workers, 3);
+    ck_assert_double_eq(settings->timeout_s, 1.5);
+    ck_assert_double_eq(settings->slice_s, 10);
+    ck_assert_str_eq(settings->device, "a100");
+    ck_assert(!settings->uninitialised_ok);
+}
+END_TEST
+
+START_TEST(bad_settings_are_ignored_aloud) {
+    static const char *const orders[] = {"backward", "random:", "random:x", "random:-1", ""};
+    setenv("SIMT_ORDER", orders[_i], 1);
+    setenv("SIMT_WORKERS", "many", 1);
+    setenv("SIMT_TIMEOUT", "-1", 1);
+    char text[1024] = "";
+    FILE *const before = stderr;
+    stderr = fmemopen(text, sizeof text, "w");
+    const SimtSettings *settings = simt_settings();
+    fclose(stderr);
+    stderr = before;
+    ck_assert_int_eq(settings->order, SIMT_FORWARD);
+    ck_assert_int_eq(settings->workers, 0);
+    ck_assert_double_eq(settings->timeout_s, 120);
+    ck_assert_str_eq(settings->device, "h200");
+    ck_assert_ptr_nonnull(strstr(text, "SIMT_ORDER="));
+    ck_assert_ptr_nonnull(strstr(text, "SIMT_WORKERS=many is ignored"));
+    ck_assert_ptr_nonnull(strstr(text, "SIMT_TIMEOUT=-1 is ignored"));
 }
 END_TEST
 
@@ -240,6 +279,8 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, every_thread_has_its_index, 0, SIMT_TEST_PLACES);
     tcase_add_loop_test(tests, shared_memory_is_nan_in_every_block, 0, SIMT_TEST_SIMT_PLACES);
+    tcase_add_test(tests, settings_come_from_the_environment);
+    tcase_add_loop_test(tests, bad_settings_are_ignored_aloud, 0, 5);
     tcase_add_test(tests, sizes_of_grids_and_blocks_have_limits);
     tcase_add_test(tests, shared_memory_has_limits);
     tcase_add_test(tests, static_shared_memory_counts);

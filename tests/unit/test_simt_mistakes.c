@@ -4,6 +4,7 @@
 #include "tests/unit/simt_places.h"
 #include "tests/unit/simt_probe.h"
 
+#include "common/simt/fiber.h"
 #include "common/timer.h"
 
 #include <check.h>
@@ -53,6 +54,13 @@ static void check_place(const SimtPlace *at) {
                   line_noted[at->thread[0]], attn_last_error());
 }
 
+// AddressSanitizer and UBSan, which come together, end the program themselves in some cases.
+static bool is_sanitizers(int place, ProbeMistake mistake) {
+    return SIMT_ASAN && simt_test_places[place].target == GPU_SIMT &&
+           (mistake == MISTAKE_NULL || mistake == MISTAKE_WILD || mistake == MISTAKE_DIVIDE ||
+            mistake == MISTAKE_MISALIGNED_VECTOR || mistake == MISTAKE_MEMCPY);
+}
+
 // The message names what the finding says, and the launch after it works.
 static void check_finding(int place, ProbeMistake mistake, SimtFindingKind kind) {
     const SimtFinding *finding = provoke(place, mistake);
@@ -71,6 +79,9 @@ static void check_finding(int place, ProbeMistake mistake, SimtFindingKind kind)
 }
 
 static void check_culprit(int place, ProbeMistake mistake, SimtFindingKind kind, const char *text) {
+    if (is_sanitizers(place, mistake)) {
+        return;
+    }
     const SimtFinding *finding = provoke(place, mistake);
     ck_assert_msg(finding->kind == kind && said(text), "mistake %d: %s", (int)mistake,
                   attn_last_error());
@@ -236,7 +247,7 @@ START_TEST(handlers_and_timers_are_put_back) {
     ck_assert(signal(SIGSEGV, jump_back) != SIG_ERR);
     ck_assert(signal(SIGVTALRM, SIG_IGN) != SIG_ERR);
     ck_assert_int_eq(setitimer(ITIMER_VIRTUAL, &timer, NULL), 0);
-    check_finding(0, MISTAKE_NULL, SIMT_CRASH);
+    check_finding(0, MISTAKE_BEFORE_START, SIMT_OUT_OF_BOUNDS);
     ck_assert_int_eq(sigaction(SIGSEGV, NULL, &action), 0);
     ck_assert(action.sa_handler == jump_back);
     ck_assert_int_eq(sigaction(SIGVTALRM, NULL, &action), 0);
@@ -245,10 +256,9 @@ START_TEST(handlers_and_timers_are_put_back) {
     ck_assert_int_eq(timer_now_set.it_interval.tv_sec, 7);
     ck_assert_int_gt(timer_now_set.it_value.tv_sec, 4000);
     // The host's own fault is the host's own.
-    volatile int *null = NULL;
     if (sigsetjmp(back, 1) == 0) {
-        *null = 1;
-        ck_abort_msg("a null pointer could be written");
+        ((volatile float *)buffer)[-8192] = 1;
+        ck_abort_msg("the gap before a buffer could be written");
     }
 }
 END_TEST

@@ -5,7 +5,9 @@
 #undef _FORTIFY_SOURCE
 #define _FORTIFY_SOURCE 2
 
+// NOLINTBEGIN(bugprone-suspicious-include)
 #include "common/simt/fiber.c"
 #include "common/simt/schedule.c"
 
 #include "tests/unit/test_simt_fibers.c"
+// NOLINTEND(bugprone-suspicious-include)

@@ -228,7 +228,7 @@ START_TEST(atomics_on_32_bits) {
         return;
     }
     for (int operation = 0; operation < PROBE_ATOMICS; operation++) {
-        for (int is_signed = 0; is_signed <= (operation < PROBE_INC); is_signed++) {
+        for (int is_signed = 0; is_signed < (operation < PROBE_INC ? 2 : 1); is_signed++) {
             uint32_t cell[CASES], value[CASES], old[CASES], now[CASES];
             for (int i = 0; i < CASES; i++) {
                 cell[i] = (uint32_t)atomic_value(i, false);
