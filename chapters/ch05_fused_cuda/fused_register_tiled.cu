@@ -108,20 +108,20 @@ __device__ __forceinline__ void attend(const FusedParams *p, const int head_dim,
         }
         UNROLL_BY(4)
         for (int c = 0; c < head_dim; c += 4) {
-            float4 a[MAX_ROWS];
-            UNROLL
-            for (int i = 0; i < rows; i++) {
-                a[i] = *(const float4 *)(my_q + groups * i * stride + c);
-            }
+            float4 b[MAX_KEYS];
             UNROLL
             for (int j = 0; j < keys; j++) {
-                const float4 b = *(const float4 *)(k_tile + (lane + LANES * j) * stride + c);
+                b[j] = *(const float4 *)(k_tile + (lane + LANES * j) * stride + c);
+            }
+            UNROLL
+            for (int i = 0; i < rows; i++) {
+                const float4 a = *(const float4 *)(my_q + groups * i * stride + c);
                 UNROLL
-                for (int i = 0; i < rows; i++) {
-                    s[i][j] += a[i].x * b.x;
-                    s[i][j] += a[i].y * b.y;
-                    s[i][j] += a[i].z * b.z;
-                    s[i][j] += a[i].w * b.w;
+                for (int j = 0; j < keys; j++) {
+                    s[i][j] += a.x * b[j].x;
+                    s[i][j] += a.y * b[j].y;
+                    s[i][j] += a.z * b[j].z;
+                    s[i][j] += a.w * b[j].w;
                 }
             }
         }

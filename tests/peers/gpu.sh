@@ -18,7 +18,7 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/gpu
     exit 2
 }
 for suite in "$BUILD"/tests/unit/test_ch0[5-9]* "$BUILD"/tests/unit/test_ch1* \
-    "$BUILD"/tests/unit/test_gpu "$BUILD"/tests/unit/test_simt_*; do
+    "$BUILD"/tests/unit/test_gpu* "$BUILD"/tests/unit/test_device_* "$BUILD"/tests/unit/test_simt_*; do
     [ -x "$suite" ] || continue
     name=$(basename "$suite")
     timeout 300 "$suite" >"$out/$name.txt" 2>&1
