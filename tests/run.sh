@@ -43,7 +43,9 @@ run_one='start=$(date +%s); timeout 600 "$0" >"$1/$(basename "$0")" 2>&1; status
     { echo "status: $status"; echo "seconds: $(($(date +%s) - start))"; } >>"$1/$(basename "$0")"'
 echo "unit tests ($BUILD)"
 suites=$(ls "$BUILD"/tests/unit/test_*)
-for suite in $suites; do
+# The longest begin first, so that no core is left with them at the end.
+longest=$(ls "$BUILD"/tests/unit/test_programs "$BUILD"/tests/unit/test_grader 2>/dev/null)
+for suite in $longest $(printf '%s\n' $suites | grep -vxF -e "${longest:-none}"); do
     printf '%s\n' "$suite"
 done | xargs -P "$(nproc)" -I '{}' sh -c "$run_one" '{}' "$log"
 for suite in $suites; do

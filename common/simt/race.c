@@ -253,7 +253,7 @@ static void remember_reader(const Region *region, size_t index, Record now) {
     unsigned self = record_thread(now);
     if (first >= floor && record_thread(first) == self) {
         cell->reader[0] = now;
-    } else if (second >= floor && record_thread(second) == self) {
+    } else if (second >= floor && record_thread(second) == self) { // NOLINT(bugprone-branch-clone)
         cell->reader[1] = now;
     } else if (first < floor) {
         if (!region->shared && first >= tracer.launch_floor && first < tracer.block_floor) {

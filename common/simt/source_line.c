@@ -128,7 +128,8 @@ static void look_up(Module *module, const void *const *pcs, int count, SourceLin
     char(*texts)[ADDRESS_TEXT] = calloc(ADDRESSES, sizeof *texts);
     for (int i = 0; texts != NULL && i < count; i++) {
         // The address that a call returns to: the call itself lies before.
-        snprintf(texts[i], sizeof texts[i], "0x%zx", (uintptr_t)pcs[i] - module->base - 1);
+        snprintf(texts[i], sizeof texts[i], "0x%zx",
+                 (size_t)((uintptr_t)pcs[i] - module->base - 1));
         arguments[FIXED_ARGUMENTS + i] = texts[i];
     }
     pid_t child;

@@ -304,13 +304,13 @@ void simt_trace_access(void *address, size_t size, bool write, const void *pc) {
     touch(address, size, write ? ACCESS_STORE : ACCESS_LOAD, pc);
 }
 
-void simt_trace_async(void *pointer, size_t size, const void *pc) {
-    uintptr_t address = (uintptr_t)pointer;
-    Region *region = address - tracer.dynamic_shared.start < tracer.dynamic_region.bytes
+void simt_trace_async(void *address, size_t size, const void *pc) {
+    uintptr_t place = (uintptr_t)address;
+    Region *region = place - tracer.dynamic_shared.start < tracer.dynamic_region.bytes
                          ? &tracer.dynamic_region
                          : &tracer.static_region;
-    if (address - region->start + size <= region->bytes) {
-        race_async(region, address - region->start, size, site_at(pc, size, ACCESS_STORE, true));
+    if (place - region->start + size <= region->bytes) {
+        race_async(region, place - region->start, size, site_at(pc, size, ACCESS_STORE, true));
     }
 }
 

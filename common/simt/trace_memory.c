@@ -67,10 +67,15 @@ static int region_search(uintptr_t address) {
 static Region *region_make(const SimtBuffer *buffer, int index) {
     if (regions_used == regions_capacity) {
         regions_capacity = regions_capacity == 0 ? 16 : 2 * regions_capacity;
-        regions = realloc(regions, (size_t)regions_capacity * sizeof(Region *));
+        Region **grown = realloc(regions, (size_t)regions_capacity * sizeof(Region *));
+        if (grown == NULL) {
+            perror("simt: no memory for the trace");
+            abort();
+        }
+        regions = grown;
     }
     Region *region = calloc(1, sizeof *region);
-    if (regions == NULL || region == NULL) {
+    if (region == NULL) {
         perror("simt: no memory for the trace");
         abort();
     }
