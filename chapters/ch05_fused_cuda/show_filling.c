@@ -72,9 +72,9 @@ void show_filling(const Show *show) {
             gpu_blocks_per_multiprocessor(&show->properties, size.threads, 0, size.shared);
         const double waves = card_waves(blocks, show->properties.multiprocessors, fit);
         char a[32], b[32], c[32], d[32];
-        table_row(&table, "%s|%s|%d|%s|%d|%.2f|%s|%s", show_names[rung], format_count(a, blocks),
-                  size.threads, format_count(b, (double)size.shared), fit, waves,
-                  format_count(c, keys), format_count(d, ceil(waves) * keys));
+        table_row(&table, "%s|%s|%d|%s|%d|%.*f|%s|%s", show_names[rung], format_count(a, blocks),
+                  size.threads, format_count(b, (double)size.shared), fit, waves < 1000 ? 2 : 0,
+                  waves, format_count(c, keys), format_count(d, ceil(waves) * keys));
     }
     table_print(&table);
     report_text(

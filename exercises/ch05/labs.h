@@ -52,8 +52,8 @@ GPU_DECLARE(short_rows, (const ShortRows *rows, GpuStream stream));
 
 // Causal attention (bottom-right aligned: query i sees key j when j <= i + (S - T)) whose scores
 // have a bias that grows with the distance:
-//     score[i][j] = scale * q_i . k_j + slope * (j - i - (S - T)),   slope of head h =
-//     2^(-8(h+1)/H)
+//     score[i][j] = scale * q_i . k_j + slope_h * (j - i - (S - T))
+//     slope_h = 2^(-8(h+1)/H)
 typedef struct Alibi {
     const float *q;    // [batch][heads][len_q][dim]
     const float *k;    // [batch][heads][len_kv][dim]

@@ -17,6 +17,7 @@ static const Words address_reports[] = {
     {"stack-buffer-underflow", "before the start of a local array"},
     {"dynamic-stack-buffer-overflow", "outside a variable-length array"},
     {"global-buffer-overflow", "outside a global array"},
+    {"use-after-poison", "outside of a buffer (a traced test names thread and buffer)"},
     {"heap-use-after-free", "to memory that was already freed"},
     {"stack-use-after-return", "to a local variable of a function that has returned"},
     {"stack-use-after-scope", "to a local variable whose block has ended"},

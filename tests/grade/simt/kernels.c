@@ -79,7 +79,7 @@ GpuTarget grade_counting_run(void) {
 
 void expect_launch(AttnStatus status) {
     const SimtFindingKind kind = simt_finding()->kind;
-    const bool ended = kind == SIMT_CRASH || kind == SIMT_TIMEOUT;
+    const bool ended = kind == SIMT_CRASH || kind == SIMT_TIMEOUT || kind == SIMT_MISALIGNED;
     // What a traced run is for, and limits of a launch, are what the test's own hint is about.
     const bool hinted = kind == SIMT_LAUNCH_LIMIT || (target == GPU_TRACE && !ended);
 
