@@ -149,7 +149,13 @@ static bool grows_too_little(const Point *points, int count) {
 // Says what the last lengths mean, from the medians of this run.
 static void compare_rungs(const Options *options, Point points[RUNGS][SIMD_POINTS],
                           const int counts[RUNGS], const Ceilings *ceilings) {
-    const int last = counts[RUNG_UNTILED] - 1; // the longest that all rungs have run
+    int last = SIMD_POINTS; // the longest that all rungs have run
+    for (Rung rung = RUNG_UNTILED; rung < RUNGS; rung++) {
+        last = counts[rung] - 1 < last ? counts[rung] - 1 : last;
+    }
+    if (last < 0) {
+        return;
+    }
     const AttnShape shape = scaled_shape(&options->shape, (int64_t)1 << last);
     const double untiled = points[RUNG_UNTILED][last].timing.seconds.median;
     const double simd = points[RUNG_SIMD][last].timing.seconds.median;
