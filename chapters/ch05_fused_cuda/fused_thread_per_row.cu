@@ -4,9 +4,9 @@
 // A thread's q_row and acc are arrays that are indexed by a loop to p.dim, which is known only at
 // run time. Registers have no indices: nvcc puts such arrays into local memory, which is memory,
 // and every multiply-add loads an operand from there. (simt cannot show that: `make resources`
-// does, as bytes of stack.) Neighbouring threads read and write rows of Q and O, dim floats apart,
-// so that a request touches 32 sectors where 4 would do. And a head of N queries makes N threads:
-// with few heads most of the machine has nothing to do.
+// does, as `stack` in build/resources.csv.) Neighbouring threads read and write rows of Q and O,
+// dim floats apart, so that a request touches 32 sectors where 4 would do. And a head of N queries
+// makes N threads: with few heads most of the machine has nothing to do.
 #include "common/simt/simt.h"
 
 #include "chapters/ch05_fused_cuda/fused.h"

@@ -6,7 +6,8 @@
 // cuda_occupancy.h. Multiprocessors, L2 and memory: NVIDIA's architecture papers "H100 Tensor Core
 // GPU" (H100 SXM5, 80 GB), "A100 Tensor Core GPU" with the data sheet of the A100 80 GB SXM, "Ada
 // GPU Architecture" (GeForce RTX 4090), "Ampere GA102" (GeForce RTX 3090); for the H200 what
-// cudaGetDeviceProperties says on one, and the data sheet's 4.8 TB/s.
+// cudaGetDeviceProperties says on one, and the data sheet's 4.8 TB/s. Only the H200's figures were
+// checked on a device; L2, memory and rates of the others are the papers' as cited elsewhere.
 #include "common/simt/internal.h"
 
 #include <stdio.h>
