@@ -57,15 +57,15 @@ static RowBound row_bound(const AttnShape *shape, int64_t keys, double score_abs
 // ---- the 16-bit types ---------------------------------------------------------------------------
 
 // One row of attention as a plain program in a 16-bit type computes it: scores, softmax and the
-// sums in f32; the probabilities and the output stored in `dtype`. q, o [dim]; k, v [keys][dim];
-// p [keys] is workspace.
-static void plain_row(const float *q, const float *k, const float *v, int64_t keys, int64_t dim,
-                      float scale, DType dtype, float *p, float *o) {
+// sums in f32; the probabilities and the output stored in `dtype`. q, o [dim]; k, v [len_kv][dim];
+// seen [keys] the keys that count; p [keys] is workspace.
+static void plain_row(const float *q, const float *k, const float *v, const int64_t *seen,
+                      int64_t keys, int64_t dim, float scale, DType dtype, float *p, float *o) {
     float m = -INFINITY, l = 0;
     for (int64_t j = 0; j < keys; j++) {
         float dot = 0;
         for (int64_t c = 0; c < dim; c++) {
-            dot += q[c] * k[j * dim + c];
+            dot += q[c] * k[seen[j] * dim + c];
         }
         p[j] = scale * dot;
         m = p[j] > m ? p[j] : m;
@@ -80,7 +80,7 @@ static void plain_row(const float *q, const float *k, const float *v, int64_t ke
     for (int64_t j = 0; j < keys; j++) {
         p[j] = dtype_round(dtype, p[j] / l);
         for (int64_t c = 0; c < dim; c++) {
-            o[c] += p[j] * v[j * dim + c];
+            o[c] += p[j] * v[seen[j] * dim + c];
         }
     }
     for (int64_t c = 0; c < dim; c++) {
@@ -91,10 +91,24 @@ static void plain_row(const float *q, const float *k, const float *v, int64_t ke
 // The inputs in f32, and room for what is derived from them.
 typedef struct Inputs {
     Tensor q, k, v;
-    double *score_abs; // [batch][heads_q][len_q]
-    double *v_max;     // [batch][heads_kv][dim] largest finite |v| of a column
-    float *p, *o;      // [len_kv], [dim]
+    double *score_abs;      // [batch][heads_q][len_q]
+    double *v_max;          // [batch][heads_kv][dim] largest finite |v| of a column
+    float *p, *o;           // [len_kv], [dim]
+    int64_t *seen;          // [len_kv] keys that the row at hand sees, rising
+    const uint8_t *visible; // [len_q][len_kv], or NULL: a mask on top of the shape's
 } Inputs;
+
+// Fills inputs->seen for a row; returns how many there are.
+static int64_t find_seen(const Inputs *inputs, const AttnShape *shape, int64_t b, int64_t i) {
+    const KeyRange range = attn_visible_keys(shape, b, i);
+    int64_t count = 0;
+    for (int64_t j = range.begin; j < range.end; j++) {
+        if (inputs->visible == NULL || inputs->visible[i * shape->len_kv + j] != 0) {
+            inputs->seen[count++] = j;
+        }
+    }
+    return count;
+}
 
 // The largest error of the plain program in query head (b, h); values that are not finite do not
 // count.
@@ -106,10 +120,9 @@ static double plain_error(const Expected *expected, const Inputs *inputs, DType 
     int64_t kv_first = (b * shape->heads_kv + attn_kv_head(shape, h)) * shape->len_kv;
     double largest = 0;
     for (int64_t i = 0; i < shape->len_q; i++) {
-        KeyRange seen = attn_visible_keys(shape, b, i);
+        int64_t keys = find_seen(inputs, shape, b, i);
         int64_t row = (b * shape->heads_q + h) * shape->len_q + i;
-        int64_t first = (kv_first + seen.begin) * dim;
-        plain_row(q + row * dim, k + first, v + first, seen.end - seen.begin, dim,
+        plain_row(q + row * dim, k + kv_first * dim, v + kv_first * dim, inputs->seen, keys, dim,
                   (float)attn_scale(shape), dtype, inputs->p, inputs->o);
         for (int64_t c = 0; c < dim; c++) {
             double error = fabs((double)inputs->o[c] - expected->o[row * dim + c]);
@@ -146,8 +159,9 @@ static AttnStatus inputs_make(Inputs *inputs, const AttnShape *shape, const Tens
     inputs->v_max = calloc(columns + 1, sizeof(double));
     inputs->p = calloc(len_kv + 1, sizeof(float));
     inputs->o = calloc(dim, sizeof(float));
+    inputs->seen = calloc(len_kv + 1, sizeof(int64_t));
     if (inputs->score_abs == NULL || inputs->v_max == NULL || inputs->p == NULL ||
-        inputs->o == NULL) {
+        inputs->o == NULL || inputs->seen == NULL) {
         attn_fail(ATTN_ERR_MEMORY, "no memory for the bounds of %zu rows", attn_count_lse(shape));
         return ATTN_ERR_MEMORY;
     }
@@ -169,6 +183,7 @@ static void inputs_free(Inputs *inputs) {
     free(inputs->v_max);
     free(inputs->p);
     free(inputs->o);
+    free(inputs->seen);
 }
 
 // Bounds of one query head; o_bound holds the oracle's o_abs before.
@@ -180,17 +195,17 @@ static void head_bounds(Expected *expected, const Inputs *inputs, DType dtype, i
     int64_t dim = shape->dim;
     const double *v_max = inputs->v_max + (b * shape->heads_kv + attn_kv_head(shape, h)) * dim;
     for (int64_t i = 0; i < shape->len_q; i++) {
-        KeyRange seen = attn_visible_keys(shape, b, i);
+        int64_t keys = find_seen(inputs, shape, b, i);
         int64_t row = (b * shape->heads_q + h) * shape->len_q + i;
         double *o_bound = expected->o_bound + row * dim;
-        if (seen.begin == seen.end) { // O = 0 and LSE = -inf, exactly
+        if (keys == 0) { // O = 0 and LSE = -inf, exactly
             expected->lse_bound[row] = 0;
             for (int64_t c = 0; c < dim; c++) {
                 o_bound[c] = 0;
             }
             continue;
         }
-        RowBound bound = row_bound(shape, seen.end - seen.begin, inputs->score_abs[row]);
+        RowBound bound = row_bound(shape, keys, inputs->score_abs[row]);
         double rho = bound.relative;
         expected->lse_bound[row] = bound.lse;
         for (int64_t c = 0; c < dim; c++) {
@@ -208,13 +223,18 @@ static void head_bounds(Expected *expected, const Inputs *inputs, DType dtype, i
 
 AttnStatus expected_make(Expected *expected, const AttnShape *shape, const Tensor *q,
                          const Tensor *k, const Tensor *v, DType dtype) {
+    return expected_make_masked(expected, shape, NULL, q, k, v, dtype);
+}
+
+AttnStatus expected_make_masked(Expected *expected, const AttnShape *shape, const uint8_t *visible,
+                                const Tensor *q, const Tensor *k, const Tensor *v, DType dtype) {
     *expected = (Expected){0};
     AttnStatus status = attn_check_shape(shape);
     if (status != ATTN_OK) {
         return status;
     }
     size_t count_o = attn_count_q(shape), count_lse = attn_count_lse(shape);
-    Inputs inputs = {0};
+    Inputs inputs = {.visible = visible};
     expected->shape = *shape;
     expected->o = calloc(count_o + 1, sizeof(double));
     expected->lse = calloc(count_lse + 1, sizeof(double));
@@ -230,7 +250,8 @@ AttnStatus expected_make(Expected *expected, const AttnShape *shape, const Tenso
     }
     if (status == ATTN_OK) {
         ReferenceForward out = {expected->o, expected->lse, expected->o_bound, inputs.score_abs};
-        status = reference_forward(shape, inputs.q.data, inputs.k.data, inputs.v.data, &out);
+        status = reference_forward_masked(shape, visible, inputs.q.data, inputs.k.data,
+                                          inputs.v.data, &out);
     }
     for (int64_t b = 0; b < shape->batch && status == ATTN_OK; b++) {
         for (int64_t h = 0; h < shape->heads_q; h++) {

@@ -27,6 +27,11 @@ typedef struct Expected {
 // Free with expected_free.
 AttnStatus expected_make(Expected *expected, const AttnShape *shape, const Tensor *q,
                          const Tensor *k, const Tensor *v, DType dtype);
+
+// The same with a mask of any pattern on top of the shape's own: visible [len_q][len_kv], see
+// reference_forward_masked.
+AttnStatus expected_make_masked(Expected *expected, const AttnShape *shape, const uint8_t *visible,
+                                const Tensor *q, const Tensor *k, const Tensor *v, DType dtype);
 void expected_free(Expected *expected);
 
 // The result of one comparison.

@@ -6,13 +6,19 @@
 #include <math.h>
 #include <stdint.h>
 
+#ifdef __CUDACC__
+#define HOST_DEVICE __host__ __device__ // callable from both
+#else
+#define HOST_DEVICE
+#endif
+
 // The log-sum-exp merge (ch03): O and LSE over two disjoint sets of keys become O and LSE over
 // their union, in place of the first. o_a and o_b [dim], not overlapping; natural logarithms.
 //     lse = log(exp(lse_a) + exp(lse_b)),  o = exp(lse_a - lse) o_a + exp(lse_b - lse) o_b
 // A part without keys has lse = -inf and is the identity: its output, which may hold anything, is
 // not looked at. Two of them give o = 0, lse = -inf. Both orders of a and b give the same bits.
-static inline void merge_partials(int64_t dim, float *o_a, float *lse_a, const float *o_b,
-                                  float lse_b) {
+HOST_DEVICE static inline void merge_partials(int64_t dim, float *o_a, float *lse_a,
+                                              const float *o_b, float lse_b) {
     if (lse_b == -INFINITY) {
         for (int64_t c = 0; c < dim && *lse_a == -INFINITY; c++) {
             o_a[c] = 0.0F;

@@ -38,9 +38,10 @@ typedef struct Row {
 } Row;
 
 // Points `row` at row `i` of query head `h`; heads_q / heads_kv consecutive query heads read
-// one KV head. Returns the row's index among all [batch][heads_q][len_q].
-static size_t row_find(Row *row, const AttnShape *shape, const float *q, const float *k,
-                       const float *v, int64_t b, int64_t h, int64_t i) {
+// one KV head. visible [len_q][len_kv], or NULL, hides keys on top of the shape's masks. Returns
+// the row's index among all [batch][heads_q][len_q].
+static size_t row_find(Row *row, const AttnShape *shape, const uint8_t *visible, const float *q,
+                       const float *k, const float *v, int64_t b, int64_t h, int64_t i) {
     size_t len_kv = (size_t)shape->len_kv, dim = (size_t)shape->dim;
     int64_t kv_head = h * shape->heads_kv / shape->heads_q;
     size_t kv_first = (size_t)(b * shape->heads_kv + kv_head) * len_kv * dim;
@@ -50,7 +51,8 @@ static size_t row_find(Row *row, const AttnShape *shape, const float *q, const f
     row->k = k + kv_first;
     row->v = v + kv_first;
     for (int64_t j = 0; j < shape->len_kv; j++) {
-        row->seen[j] = sees(shape, b, i, j);
+        row->seen[j] =
+            sees(shape, b, i, j) && (visible == NULL || visible[i * shape->len_kv + j] != 0);
     }
     return index;
 }
@@ -145,6 +147,11 @@ static void scratch_free(Scratch *scratch) {
 
 AttnStatus reference_forward(const AttnShape *shape, const float *q, const float *k, const float *v,
                              const ReferenceForward *out) {
+    return reference_forward_masked(shape, NULL, q, k, v, out);
+}
+
+AttnStatus reference_forward_masked(const AttnShape *shape, const uint8_t *visible, const float *q,
+                                    const float *k, const float *v, const ReferenceForward *out) {
     AttnStatus status = attn_check_shape(shape);
     if (status != ATTN_OK) {
         return status;
@@ -155,7 +162,7 @@ AttnStatus reference_forward(const AttnShape *shape, const float *q, const float
     for (int64_t b = 0; b < shape->batch && status == ATTN_OK; b++) {
         for (int64_t h = 0; h < shape->heads_q; h++) {
             for (int64_t i = 0; i < shape->len_q; i++) {
-                size_t index = row_find(row, shape, q, k, v, b, h, i);
+                size_t index = row_find(row, shape, visible, q, k, v, b, h, i);
                 size_t first = index * (size_t)shape->dim;
                 row_softmax(row, shape);
                 if (out->o != NULL || out->o_abs != NULL) {
@@ -220,7 +227,7 @@ AttnStatus reference_backward(const AttnShape *shape, const float *q, const floa
     for (int64_t b = 0; b < shape->batch && status == ATTN_OK; b++) {
         for (int64_t h = 0; h < shape->heads_q; h++) {
             for (int64_t i = 0; i < shape->len_q; i++) {
-                size_t first = row_find(row, shape, q, k, v, b, h, i) * (size_t)shape->dim;
+                size_t first = row_find(row, shape, NULL, q, k, v, b, h, i) * (size_t)shape->dim;
                 row_softmax(row, shape);
                 row_output(row, shape, scratch.o, NULL);
                 row_backward(row, shape, scratch.o, d_o + first, d_q + first, d_k + (row->k - k),

@@ -23,6 +23,12 @@ typedef struct ReferenceForward {
 AttnStatus reference_forward(const AttnShape *shape, const float *q, const float *k, const float *v,
                              const ReferenceForward *out);
 
+// The same with a mask of any pattern: visible [len_q][len_kv], not 0 where a query may see a key,
+// the same for all heads and batch entries. It is applied on top of the shape's own masks: a key is
+// seen where both allow it. NULL: all.
+AttnStatus reference_forward_masked(const AttnShape *shape, const uint8_t *visible, const float *q,
+                                    const float *k, const float *v, const ReferenceForward *out);
+
 // Gradients of sum(O * dO): with P = softmax, D_i = sum_c dO_ic O_ic,
 // dV = P^T dO, dS = P * (dO V^T - D), dQ = scale dS K, dK = scale dS^T Q; dK and dV are summed
 // over the query heads of a group. d_o like q; d_q like q; d_k, d_v like k. Errors as above.

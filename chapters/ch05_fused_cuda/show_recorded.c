@@ -2,40 +2,27 @@
 // tests/peers/gpu_sdpa.py writes, as a table of TFLOP/s.
 #include "chapters/ch05_fused_cuda/show.h"
 
+#include "common/recorded.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char recorded_path[] = "docs/benchmarks/h200_ch05.csv";
-enum { FIELDS = 24, LENGTHS = 4, PEERS = 2, LINE = 1024 };
+enum { LENGTHS = 4, PEERS = 2 };
 
-// The columns that are read, by heading.
-typedef enum Column { RUNG = 0, LEN, DIM, HEADS, MEDIAN, TFLOPS, GPU, DATE, COLUMNS } Column;
-static const char *const headings[COLUMNS] = {"rung",      "n",      "dim", "heads",
-                                              "median_ms", "tflops", "gpu", "date"};
+// The columns that are read, and their headings.
+typedef enum Column { RUNG = 0, LEN, DIM, HEADS, MEDIAN, TFLOPS, GPU, DATE } Column;
+static const char headings[] = "rung,n,dim,heads,median_ms,tflops,gpu,date";
 
 // One d, all rungs and peers, the lengths in the order of the file.
 typedef struct Recorded {
     char gpu[64], date[32];
+    int64_t dim;
     int heads, lengths;
     int64_t len[LENGTHS];
     double tflops[FUSED_RUNGS + PEERS][LENGTHS], milliseconds[FUSED_RUNGS + PEERS][LENGTHS];
 } Recorded;
-
-// Splits a line at its commas, in place. Returns the number of fields.
-static int split(char *line, char *fields[FIELDS]) {
-    int count = 0;
-    line[strcspn(line, "\r\n")] = '\0';
-    for (char *field = line; field != NULL && count < FIELDS; count++) {
-        char *comma = strchr(field, ',');
-        if (comma != NULL) {
-            *comma++ = '\0';
-        }
-        fields[count] = field;
-        field = comma;
-    }
-    return count;
-}
 
 // A rung's row of the table; the peers follow the rungs. -1: neither.
 static int row_of(const char *name) {
@@ -67,8 +54,10 @@ static int column_of(Recorded *recorded, int64_t len) {
     return recorded->lengths++;
 }
 
-static void keep(Recorded *recorded, char *const values[COLUMNS]) {
-    const int row = row_of(values[RUNG]);
+// A RecordedUse: keeps a row of this d.
+static void keep(void *context, char *const *values) {
+    Recorded *recorded = context;
+    const int row = atoll(values[DIM]) == recorded->dim ? row_of(values[RUNG]) : -1;
     const int column = row < 0 ? -1 : column_of(recorded, atoll(values[LEN]));
     if (column >= 0) {
         recorded->tflops[row][column] = atof(values[TFLOPS]);
@@ -77,40 +66,6 @@ static void keep(Recorded *recorded, char *const values[COLUMNS]) {
         snprintf(recorded->gpu, sizeof recorded->gpu, "%s", values[GPU]);
         snprintf(recorded->date, sizeof recorded->date, "%s", values[DATE]);
     }
-}
-
-// Reads the rows of one d. false: no file, no such rows, or a column is missing.
-static bool read_recorded(Recorded *recorded, int64_t dim) {
-    char line[LINE], *fields[FIELDS], *values[COLUMNS];
-    int places[COLUMNS], found = 0;
-    *recorded = (Recorded){0};
-    FILE *file = fopen(recorded_path, "r");
-    if (file == NULL) {
-        return false;
-    }
-    int count = fgets(line, LINE, file) != NULL ? split(line, fields) : 0;
-    for (int c = 0; c < COLUMNS; c++) {
-        for (int i = 0; i < count; i++) {
-            if (strcmp(fields[i], headings[c]) == 0) {
-                places[c] = i;
-                found++;
-                break;
-            }
-        }
-    }
-    while (found == COLUMNS && fgets(line, LINE, file) != NULL) {
-        count = split(line, fields);
-        bool whole = true;
-        for (int c = 0; c < COLUMNS; c++) {
-            whole = whole && places[c] < count;
-            values[c] = whole ? fields[places[c]] : NULL;
-        }
-        if (whole && atoll(values[DIM]) == dim) {
-            keep(recorded, values);
-        }
-    }
-    fclose(file);
-    return recorded->lengths > 0;
 }
 
 static void print_recorded(const Show *show, const Recorded *recorded) {
@@ -143,10 +98,10 @@ static void print_recorded(const Show *show, const Recorded *recorded) {
 }
 
 void show_recorded(const Show *show) {
-    Recorded recorded;
-    const int64_t dim = 64;
+    Recorded recorded = {.dim = 64};
     report_section("Recorded on an H200, f32, d = 64");
-    if (!read_recorded(&recorded, dim)) {
+    recorded_read(recorded_path, headings, keep, &recorded);
+    if (recorded.lengths == 0) {
         report_text("%s is not here: nothing is recorded. tests/peers/gpu_sdpa.py writes it, on a "
                     "machine with a GPU.",
                     recorded_path);

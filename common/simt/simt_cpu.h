@@ -248,6 +248,7 @@ static inline unsigned long long simt_atomic_exch_long(unsigned long long *addre
 #define __frcp_rn(x)       (1.0f / (x))
 #define rsqrtf(x)          (1.0f / sqrtf(x))
 #define __ldg(address)     (*(address))
+#define __ldcs(address)    (*(address)) // read once: the cache need not keep it
 #define __float_as_uint(x) simt_float_bits(x)
 #define __uint_as_float(x) simt_bits_float(x)
 #define __popc(x)          __builtin_popcount(x)

@@ -160,9 +160,11 @@ void kernel_suite_random(const KernelUnderTest *kernel, uint64_t seed, int64_t f
         Draws draws = {.seed = seed, .number = (uint64_t)number};
         int32_t kv_lens[MAX_BATCH];
         AttnShape shape = draw_shape(&draws, kv_lens);
+        if (kernel->no_masks || kernel->no_window) {
+            shape.window = 0;
+        }
         if (kernel->no_masks) {
             shape.causal = false;
-            shape.window = 0;
             shape.kv_lens = NULL;
         }
         if (kernel->max_dim > 0 && shape.dim > kernel->max_dim) {

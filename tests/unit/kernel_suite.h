@@ -30,9 +30,10 @@ typedef struct KernelUnderTest {
     const void *config;       // handed to run: block sizes, splits, threads
     int64_t block_q, block_k; // tile sizes, 0 where the kernel has none: the cases put a tail, a
                               // masked tile and a rising maximum at the borders of such tiles
-    bool no_masks; // the kernel refuses causal, window and kv_lens, as ATTN_ERR_UNSUPPORTED naming
-                   // them: every case with one then checks the refusal instead of the result, and
-                   // random problems have none
+    bool no_masks;  // the kernel refuses causal, window and kv_lens, as ATTN_ERR_UNSUPPORTED naming
+                    // them: every case with one then checks the refusal instead of the result, and
+                    // random problems have none
+    bool no_window; // the same for windows alone
     int64_t max_dim; // of the random problems; 0: all. Other cases let a kernel refuse a dim
 } KernelUnderTest;
 

@@ -121,17 +121,21 @@ AttnStatus trial_run(Trial *trial) {
     return status;
 }
 
-// The first of the shape's masks, as a refusal names it; NULL: it has none.
-static const char *mask_name(const AttnShape *shape) {
-    if (shape->window != 0) {
+// The first of the shape's masks that the kernel declares to refuse, as a refusal names it; NULL:
+// it has none.
+static const char *refused_mask(const KernelUnderTest *kernel, const AttnShape *shape) {
+    if ((kernel->no_masks || kernel->no_window) && shape->window != 0) {
         return "window";
+    }
+    if (!kernel->no_masks) {
+        return NULL;
     }
     return shape->causal ? "causal" : shape->kv_lens != NULL ? "kv_lens" : NULL;
 }
 
 void trial_run_ok(Trial *trial) {
-    const char *mask = mask_name(&trial->shape);
-    if (trial->kernel->no_masks && mask != NULL) {
+    const char *mask = refused_mask(trial->kernel, &trial->shape);
+    if (mask != NULL) {
         trial->refused = true;
         if (trial_run_or_refuse(trial, mask)) {
             trial_fail(trial, "ran, but declares that it refuses %s", mask);

@@ -32,8 +32,9 @@ void fill_value(Tensor *tensor, float value);
 // Poisons O and LSE, runs the kernel, checks guard words and inputs; returns the kernel's status.
 AttnStatus trial_run(Trial *trial);
 
-// Fails the test unless the kernel succeeds; or, when it declares no_masks and the shape has one,
-// unless it refuses it: trial->refused is then set, and the checks of the result do nothing.
+// Fails the test unless the kernel succeeds; or, when the shape has a mask that the kernel declares
+// to refuse (no_masks, no_window), unless it refuses it: trial->refused is then set, and the checks
+// of the result do nothing.
 void trial_run_ok(Trial *trial);
 
 // The same for a kernel that may refuse a head dimension or a size instead: the status must then be

@@ -327,6 +327,82 @@ START_TEST(narrow_bound_rejects_a_narrower_type) {
 }
 END_TEST
 
+// ---- a mask of any pattern ----------------------------------------------------------------------
+
+// Hidden keys count for nothing: the answer and the bounds are those of a problem without them. Two
+// heads, three rows with the same keys 1, 2, 5 and 6 of 7; values of thousands are among the
+// hidden.
+START_TEST(hidden_keys_do_not_widen_the_bound) {
+    static const int64_t kept[] = {1, 2, 5, 6};
+    const AttnShape shape = {1, 2, 2, 3, 7, 4, 0, false, 0, NULL};
+    AttnShape small = shape;
+    small.len_kv = 4;
+    uint8_t visible[3 * 7] = {0};
+    Data data = data_make(&shape, 6), few = data_make(&small, 6);
+    memcpy(few.q.data, data.q.data, data.q.count * sizeof(float));
+    for (size_t h = 0; h < 2; h++) {
+        tensor_set(&data.k, h * 28, 100);
+        for (size_t j = 0; j < 4; j++) {
+            for (size_t c = 0; c < 4; c++) {
+                const size_t from = (h * 7 + (size_t)kept[j]) * 4 + c, to = (h * 4 + j) * 4 + c;
+                tensor_set(&few.k, to, tensor_get(&data.k, from));
+                tensor_set(&few.v, to, tensor_get(&data.v, from));
+            }
+            for (size_t row = 0; row < 3; row++) {
+                visible[row * 7 + (size_t)kept[j]] = 1;
+            }
+        }
+    }
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+        Expected wanted = expect(&small, &few, (DType)dtype), got;
+        ck_assert_int_eq(
+            expected_make_masked(&got, &shape, visible, &data.q, &data.k, &data.v, (DType)dtype),
+            ATTN_OK);
+        ck_assert_mem_eq(got.o, wanted.o, data.o.count * sizeof(double));
+        ck_assert_mem_eq(got.lse, wanted.lse, data.lse.count * sizeof(double));
+        ck_assert_mem_eq(got.lse_bound, wanted.lse_bound, data.lse.count * sizeof(double));
+        for (size_t i = 0; i < data.o.count; i++) { // underflow counts a head's largest value
+            ck_assert_double_eq_tol(got.o_bound[i], wanted.o_bound[i], 1e-30);
+        }
+        expected_free(&got);
+        expected_free(&wanted);
+    }
+    data_free(&data);
+    data_free(&few);
+}
+END_TEST
+
+// A pattern that is a causal mask is that mask, and one that shows a row nothing leaves exactly 0.
+START_TEST(pattern_equals_rule) {
+    AttnShape shape = {2, 4, 2, 5, 9, 8, 0, true, 4, NULL};
+    uint8_t visible[5 * 9] = {0};
+    for (int64_t i = 1; i < 5; i++) { // row 0 sees nothing
+        const KeyRange seen = attn_visible_keys(&shape, 0, i);
+        memset(visible + i * 9 + seen.begin, 1, (size_t)(seen.end - seen.begin));
+    }
+    Data data = data_make(&shape, 8);
+    Expected wanted = expect(&shape, &data, DTYPE_BF16), got;
+    shape.causal = false;
+    shape.window = 0;
+    ck_assert_int_eq(
+        expected_make_masked(&got, &shape, visible, &data.q, &data.k, &data.v, DTYPE_BF16),
+        ATTN_OK);
+    for (size_t row = 0; row < data.lse.count; row++) {
+        if (row % 5 == 0) {
+            ck_assert(got.lse[row] == -INFINITY && got.lse_bound[row] == 0);
+            ck_assert(got.o[row * 8] == 0 && got.o_bound[row * 8] == 0);
+        } else {
+            ck_assert(got.lse[row] == wanted.lse[row]);
+            ck_assert(got.lse_bound[row] == wanted.lse_bound[row]);
+            ck_assert_mem_eq(got.o + row * 8, wanted.o + row * 8, 8 * sizeof(double));
+        }
+    }
+    expected_free(&got);
+    expected_free(&wanted);
+    data_free(&data);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("bounds");
     TCase *tcase = tcase_create("bounds");
@@ -340,6 +416,8 @@ int main(void) {
     tcase_add_test(tcase, narrow_bound_is_per_head);
     tcase_add_test(tcase, narrow_bound_of_one_key);
     tcase_add_test(tcase, narrow_bound_rejects_a_narrower_type);
+    tcase_add_test(tcase, hidden_keys_do_not_widen_the_bound);
+    tcase_add_test(tcase, pattern_equals_rule);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

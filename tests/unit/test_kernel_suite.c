@@ -144,9 +144,9 @@ static AttnStatus simple_run(const AttnShape *shape, const Tensor *q, const Tens
 
 static const Config configs[] = {{1, FAULT_NONE}, {4, FAULT_NONE}, {32, FAULT_NONE}};
 static const KernelUnderTest kernels[] = {
-    {"simple, block_k 1", simple_run, &configs[0], 0, 1, false, 0},
-    {"simple, block_k 4", simple_run, &configs[1], 0, 4, false, 0},
-    {"simple, block_k 32", simple_run, &configs[2], 0, 32, false, 0},
+    {"simple, block_k 1", simple_run, &configs[0], 0, 1, false, false, 0},
+    {"simple, block_k 4", simple_run, &configs[1], 0, 4, false, false, 0},
+    {"simple, block_k 32", simple_run, &configs[2], 0, 32, false, false, 0},
 };
 enum { KERNEL_COUNT = sizeof kernels / sizeof kernels[0] };
 
@@ -180,8 +180,8 @@ END_TEST
 
 // ---- planted faults -----------------------------------------------------------------------------
 
-// `check` is golden, random, errors, declares_no_masks, or the name of a known answer; the
-// failure's message must hold `text`.
+// `check` is golden, random, errors, declares_no_masks, declares_no_window, or the name of a known
+// answer; the failure's message must hold `text`.
 static const struct {
     Fault fault;
     const char *check, *text;
@@ -231,6 +231,8 @@ static const struct {
     {FAULT_NONE, "declares_no_masks", "ran, but declares that it refuses causal"},
     {FAULT_REFUSES_ALL, "decode_alignment", "returned ATTN_ERR_UNSUPPORTED"},
     {FAULT_REFUSES_ALL, "declares_no_masks", "a refusal is ATTN_ERR_UNSUPPORTED and names causal"},
+    {FAULT_NONE, "declares_no_window", "ran, but declares that it refuses window"},
+    {FAULT_REFUSES_ALL, "declares_no_window", "a refusal is ATTN_ERR_UNSUPPORTED and names window"},
     {FAULT_NONE, "no_such_case", "there is no case named no_such_case"},
 };
 enum { FAULT_COUNT = sizeof faults / sizeof faults[0] };
@@ -242,7 +244,9 @@ START_TEST(run_fault) {
     int64_t block = strcmp(faults[_i].check, "tail_leak") == 0 ? 32 : 4;
     const Config config = {block, faults[_i].fault};
     const bool no_masks = strcmp(faults[_i].check, "declares_no_masks") == 0;
-    const KernelUnderTest kernel = {"planted fault", simple_run, &config, 0, block, no_masks, 0};
+    const bool no_window = strcmp(faults[_i].check, "declares_no_window") == 0;
+    const KernelUnderTest kernel = {"planted fault", simple_run, &config,   0,
+                                    block,           no_masks,   no_window, 0};
     if (strcmp(faults[_i].check, "golden") == 0) {
         kernel_suite_golden(&kernel);
     } else if (strcmp(faults[_i].check, "random") == 0) {
@@ -251,6 +255,8 @@ START_TEST(run_fault) {
         kernel_suite_errors(&kernel);
     } else if (no_masks) {
         kernel_suite_case(&kernel, "decode_alignment");
+    } else if (no_window) {
+        kernel_suite_case(&kernel, "window_count");
     } else {
         kernel_suite_case(&kernel, faults[_i].check);
     }

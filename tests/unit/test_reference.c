@@ -228,6 +228,29 @@ START_TEST(nan_reaches_only_rows_that_see_it) {
 }
 END_TEST
 
+// A mask of any pattern. K = 0, so that a row's output is the mean of the values it sees. The NaN
+// is behind the mask, in the entry's unused keys, or behind causality, and reaches nobody.
+START_TEST(any_pattern) {
+    const float q[6] = {0}, k[] = {0, 0, 0, NAN, 0, 0, 0, NAN}, v[] = {1, 2, 4, NAN, 5, 6, 8, NAN};
+    const uint8_t visible[] = {1, 0, 1, 1, 0, 0, 0, 1, 0, 255, 1, 1}; // [3][4]
+    AttnShape shape = one_head(3, 4);
+    shape.batch = 2;
+    shape.kv_lens = (int32_t[]){3, 3};
+    double o[6], lse[6];
+    ReferenceForward out = {.o = o, .lse = lse};
+    ck_assert_int_eq(reference_forward_masked(&shape, visible, q, k, v, &out), ATTN_OK);
+    check_close("o", o, (double[]){2.5, 0, 3, 6.5, 0, 7}, 6, 1e-14);
+    check_close("lse", lse, (double[]){log(2), -INFINITY, log(2), log(2), -INFINITY, log(2)}, 6,
+                1e-14);
+    shape.causal = true; // row 0 sees keys to 0, row 1 to 1, row 2 to 2
+    ck_assert_int_eq(reference_forward_masked(&shape, visible, q, k, v, &out), ATTN_OK);
+    check_close("o", o, (double[]){1, 0, 3, 5, 0, 7}, 6, 1e-14);
+    shape.window = 1;
+    ck_assert_int_eq(reference_forward_masked(&shape, visible, q, k, v, &out), ATTN_OK);
+    check_close("o", o, (double[]){1, 0, 4, 5, 0, 8}, 6, 1e-14);
+}
+END_TEST
+
 START_TEST(errors_write_nothing) {
     AttnShape shape = one_head(1, 1);
     shape.window = -1;
@@ -235,6 +258,7 @@ START_TEST(errors_write_nothing) {
     double o = 7, d_q = 7, d_k = 7, d_v = 7;
     ReferenceForward out = {.o = &o};
     ck_assert_int_eq(reference_forward(&shape, &x, &x, &x, &out), ATTN_ERR_ARGUMENT);
+    ck_assert_int_eq(reference_forward_masked(&shape, NULL, &x, &x, &x, &out), ATTN_ERR_ARGUMENT);
     ck_assert_int_eq(reference_backward(&shape, &x, &x, &x, &x, &d_q, &d_k, &d_v),
                      ATTN_ERR_ARGUMENT);
     ck_assert(o == 7 && d_q == 7 && d_k == 7 && d_v == 7);
@@ -381,6 +405,7 @@ int main(void) {
     tcase_add_test(tcase, large_and_very_negative_scores);
     tcase_add_test(tcase, mask_against_attn_visible_keys);
     tcase_add_test(tcase, nan_reaches_only_rows_that_see_it);
+    tcase_add_test(tcase, any_pattern);
     tcase_add_test(tcase, errors_write_nothing);
     tcase_add_test(tcase, grad_closed_form);
     tcase_add_test(tcase, grad_gqa_sum);
