@@ -27,28 +27,37 @@ for suite in "$BUILD"/tests/unit/test_ch0[5-9]* "$BUILD"/tests/unit/test_ch1* \
 done
 if command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck; do
-        compute-sanitizer --tool $tool --error-exitcode 1 "$BUILD/launches" cuda 160 64 \
-            >"$out/$tool.txt" 2>&1
-        report "$tool, N = 160 d = 64" $?
-        compute-sanitizer --tool $tool --error-exitcode 1 "$BUILD/launches" cuda 77 131 \
-            >>"$out/$tool.txt" 2>&1
-        report "$tool, N = 77 d = 131" $?
+        for sizes in '160 64' '77 131'; do
+            for chapter in ch05 ch06 ch07; do
+                # shellcheck disable=SC2086
+                compute-sanitizer --tool $tool --error-exitcode 1 "$BUILD/launches" cuda \
+                    $chapter $sizes >"$out/$tool.$chapter.txt" 2>&1
+                report "$tool, $chapter, N d = $sizes" $?
+            done
+        done
     done
 else
     echo 'compute-sanitizer is not installed: memcheck and racecheck were not run'
 fi
 if command -v ncu >/dev/null; then
-    python3 tests/peers/gpu_counters.py --launches "$BUILD/launches" \
-        --csv "$out/h200_ch05_counters.csv" >"$out/counters.txt" 2>&1
-    report 'trace beside the counters' $?
+    for chapter in ch05 ch06 ch07; do
+        case $chapter in ch06) len='4096 32768' ;; ch07) len='256 1024' ;; *) len='512 2048' ;; esac
+        # shellcheck disable=SC2086
+        python3 tests/peers/gpu_counters.py --launches "$BUILD/launches" --chapter $chapter \
+            --len $len --csv "$out/h200_${chapter}_counters.csv" >"$out/counters.$chapter.txt" 2>&1
+        report "trace beside the counters, $chapter" $?
+    done
 else
     echo 'ncu is not installed: the trace was not compared'
 fi
 if python3 -c 'import torch' 2>/dev/null; then
-    python3 tests/peers/gpu_sdpa.py --library "$BUILD/libtilebytile.so" \
-        --csv "$out/h200_ch05.csv" >"$out/sdpa.txt" 2>&1
-    report 'beside PyTorch' $?
-    cat "$out/sdpa.txt"
+    for script in ch05:sdpa ch06:decode ch07:masks; do
+        chapter=${script%:*} name=${script#*:}
+        python3 "tests/peers/gpu_$name.py" --library "$BUILD/libtilebytile.so" \
+            --csv "$out/h200_$chapter.csv" >"$out/$name.txt" 2>&1
+        report "$chapter beside PyTorch" $?
+        cat "$out/$name.txt"
+    done
 else
     echo 'PyTorch is not installed: nothing was timed beside it'
 fi

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The trace beside the GPU's own counters: requests, sectors and bytes of every ch05 kernel.
+"""The trace beside the GPU's own counters: requests, sectors and bytes of a chapter's kernels.
 
-    python3 tests/peers/gpu_counters.py --launches build/launches --csv FILE
+    python3 tests/peers/gpu_counters.py --chapter ch06 --len 4096 --csv FILE
 
 Runs `launches` (tests/peers/launches.c) twice at each size: on simt, traced, and on the GPU under
 ncu. Exit status 1 unless global load and store requests and sectors are identical for every kernel,
 and DRAM reads at the largest size are within 10 % of the launch-unique bytes (of what the launch did
-not write itself: that comes back from the L2).
+not write itself: that comes back from the L2). Launches that read less than 1 MiB are not held to
+that: some tens of kilobytes that are not the kernel's are always among the GPU's.
 """
 
 import argparse
@@ -37,17 +38,17 @@ def run(command):
     return done.stdout
 
 
-def traced(launches, length, dim):
+def traced(launches, chapter, length, dim):
     """One dict per launch, in order."""
-    text = run([launches, "trace", str(length), str(dim)])
+    text = run([launches, "trace", chapter, str(length), str(dim)])
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def counted(launches, length, dim):
+def counted(launches, chapter, length, dim):
     command = ["ncu", "--clock-control", "none", "--cache-control", "all", "--csv",
                "--print-units", "base", "--metrics", ",".join(METRICS.values()),
                "--kernel-name-base", "function",
-               launches, "cuda", str(length), str(dim)]
+               launches, "cuda", chapter, str(length), str(dim)]
     text = run(command)
     text = text[text.index('"ID"'):]
     kernels = {}
@@ -68,17 +69,20 @@ def gpu():
 def main():
     parser = argparse.ArgumentParser(description="The trace beside the GPU's counters.")
     parser.add_argument("--launches", default="build/launches")
+    parser.add_argument("--chapter", default="ch05")
     parser.add_argument("--len", type=int, nargs="+", default=[512, 2048])
     parser.add_argument("--dim", type=int, default=64)
-    parser.add_argument("--csv", default="docs/benchmarks/h200_ch05_counters.csv")
+    parser.add_argument("--csv", help="default: docs/benchmarks/h200_<chapter>_counters.csv")
     arguments = parser.parse_args()
+    arguments.csv = arguments.csv or f"docs/benchmarks/h200_{arguments.chapter}_counters.csv"
     name, driver = gpu()
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
     rows, passed = [], True
     for length in arguments.len:
-        trace = traced(arguments.launches, length, arguments.dim)
+        trace = traced(arguments.launches, arguments.chapter, length, arguments.dim)
         names = {launch["kernel"] for launch in trace}
-        counters = [kernel for kernel in counted(arguments.launches, length, arguments.dim)
+        counters = [kernel for kernel in counted(arguments.launches, arguments.chapter, length,
+                                                 arguments.dim)
                     if kernel["kernel"].split("(")[0].split("::")[-1] in names]
         if len(trace) != len(counters):
             sys.exit(f"gpu_counters: {len(trace)} launches traced, {len(counters)} counted: "
@@ -94,10 +98,12 @@ def main():
                 passed = passed and same
                 row(counter, float(ours[counter]), theirs[counter], "same" if same else "DIFFERS")
             unique, read = float(ours["launch_unique_inputs"]), theirs["dram_read_bytes"]
-            near = abs(read / unique - 1)
-            if length == max(arguments.len) and near > 0.1:
-                passed = False
-            row("dram_read_bytes", unique, read, f"{100 * (read / unique - 1):+.1f} %")
+            if unique >= 1 << 20:
+                near = abs(read / unique - 1)
+                passed = passed and (length < max(arguments.len) or near <= 0.1)
+                row("dram_read_bytes", unique, read, f"{100 * (read / unique - 1):+.1f} %")
+            else:
+                row("dram_read_bytes", unique, read, "not compared: less than 1 MiB")
             row("dram_write_bytes", float(ours["launch_unique_store"]), theirs["dram_write_bytes"],
                 "not compared: results stay in the L2")
     with open(arguments.csv, "w", encoding="utf-8") as out:

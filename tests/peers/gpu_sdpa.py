@@ -9,20 +9,16 @@ tests/peers/README.md says how it measures. Needs PyTorch with CUDA, 2.3 or newe
 
 import argparse
 import ctypes
-import datetime
-import os
-import subprocess
 import sys
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from cpu_sdpa import AttnShape, quantile
+from gpu_common import (AttnShape, CUDA, common_columns, event_times, load_library, quantile,
+                        require, time_sides)
 
 PEERS = {"EFFICIENT": SDPBackend.EFFICIENT_ATTENTION, "MATH": SDPBackend.MATH}
-ROUNDS = 5  # bursts of each side, in turn
-BURST_SECONDS = 0.1  # of timed calls
 SETS = 3  # inputs that the calls rotate through
 COLUMNS = (
     "gpu,driver,date,torch,rung,n,dim,heads,runs,median_ms,p10_ms,p90_ms,tflops,"
@@ -44,55 +40,16 @@ class FusedRung(ctypes.Structure):
     ]
 
 
-CUDA = 2  # GPU_CUDA of common/gpu.h
 RUNGS = 5
 
 
-def load_library(path):
-    try:
-        library = ctypes.CDLL(os.path.abspath(path))
-    except OSError as error:
-        sys.exit(f"gpu_sdpa: {error}\nbuild it first, where nvcc is: make lib")
-    library.attn_last_error.restype = ctypes.c_char_p
+def load_rungs(path):
+    library = load_library(path)
     table = (FusedRung * RUNGS).in_dll(library, "fused_rungs")
     rungs = {rung.name.decode(): rung for rung in table}
     if not all(rung.builds[CUDA] for rung in table):
         sys.exit("gpu_sdpa: the library was built without nvcc")
     return library, rungs
-
-
-def driver_version():
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0].strip()
-
-
-def event_times(call, repeats):
-    """Milliseconds of each call, by events on the current stream."""
-    pairs = []
-    for _ in range(repeats):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        call()
-        stop.record()
-        pairs.append((start, stop))
-    torch.cuda.synchronize()
-    return [start.elapsed_time(stop) for start, stop in pairs]
-
-
-def time_sides(sides):
-    """Milliseconds of all timed calls, by side: bursts in turn, each after an untimed call."""
-    calls, times = {}, {name: [] for name in sides}
-    for name, side in sides.items():
-        side()
-        calls[name] = max(1e-3, min(event_times(side, 3)))
-    for round_number in range(ROUNDS):
-        order = list(sides) if round_number % 2 == 0 else list(reversed(sides))
-        for name in order:
-            side = sides[name]
-            side()
-            repeats = max(2, min(40, int(BURST_SECONDS * 1e3 / calls[name])))
-            times[name] += event_times(side, repeats)
-    return times
 
 
 def matmul_ceiling():
@@ -116,12 +73,10 @@ def expected(q, k, v):
 
 
 def run_rung(library, rung, shape, q, k, v, o, lse, workspace):
-    status = rung.builds[CUDA](
+    require(library, rung.builds[CUDA](
         ctypes.byref(shape), q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(),
         lse.data_ptr(), workspace.data_ptr(), torch.cuda.current_stream().cuda_stream,
-    )
-    if status != 0:
-        sys.exit(f"gpu_sdpa: {rung.name.decode()}: {library.attn_last_error().decode()}")
+    ))
 
 
 def measure(library, rungs, length, dim, heads, ceiling, common):
@@ -208,13 +163,10 @@ def main():
     parser.add_argument("--csv", default="docs/benchmarks/h200_ch05.csv")
     arguments = parser.parse_args()
 
-    library, rungs = load_library(arguments.library)
+    library, rungs = load_rungs(arguments.library)
     torch.backends.cudnn.allow_tf32 = False
     ceiling = matmul_ceiling()
-    common = ",".join([
-        torch.cuda.get_device_name(), driver_version(),
-        datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), torch.__version__,
-    ])
+    common = common_columns()
     print(f"{common}; fp32 matmul ceiling, measured: {ceiling:.1f} TFLOP/s")
     rows, passed = [], True
     with torch.inference_mode():

@@ -1,16 +1,16 @@
-// Launches every rung of chapter 5 once: `launches trace N d` on simt, traced, and prints what each
-// launch counted as CSV; `launches cuda N d` on a GPU, for ncu to count. gpu_counters.py compares.
+// Launches the kernels of one chapter, each on a few problems: `launches trace ch05 N d` on simt,
+// traced, printing what each launch counted as CSV; `launches cuda ch05 N d` on a GPU, for ncu to
+// count and compute-sanitizer to watch. gpu_counters.py compares the two.
 #include "chapters/ch05_fused_cuda/fused.h"
+#include "chapters/ch06_decode/decode.h"
+#include "chapters/ch07_masks/masks.h"
 
-#include "common/gpu.h"
+#include "common/device_problem.h"
 #include "common/simt/runtime.h"
-#include "common/tensor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { HEADS = 1 };
 
 static void require(AttnStatus status) {
     if (status != ATTN_OK) {
@@ -19,20 +19,93 @@ static void require(AttnStatus status) {
     }
 }
 
-// A device buffer with the tensor's values; a tensor without data stays NaN.
-static float *on_device(GpuTarget target, const char *name, size_t count, uint64_t seed) {
-    void *memory = NULL;
-    require(gpu_alloc(target, &memory, name, count, sizeof(float)));
-    if (seed != 0) {
-        Tensor tensor;
-        const int64_t dims[] = {(int64_t)count};
-        require(tensor_alloc(&tensor, DTYPE_F32, 1, dims));
-        tensor_fill_random(&tensor, seed, 1.0);
-        require(gpu_upload(target, memory, tensor.data, count * sizeof(float)));
-        tensor_free(&tensor);
-    }
-    return memory;
+// A seeded problem in the target's memory.
+static DeviceProblem on_device(GpuTarget target, const AttnShape *shape, DType dtype) {
+    Problem problem;
+    DeviceProblem device;
+    require(problem_random(&problem, shape, dtype, 1));
+    require(device_problem_make(&device, target, &problem, dtype));
+    problem_free(&problem);
+    return device;
 }
+
+// ---- the chapters -------------------------------------------------------------------------------
+
+// Every rung once: one head, N queries and keys.
+static void launch_ch05(GpuTarget target, int64_t len, int64_t dim) {
+    const AttnShape shape = {1, 1, 1, len, len, dim, 0, false, 0, NULL};
+    DeviceProblem p = on_device(target, &shape, DTYPE_F32);
+    for (int r = 0; r < FUSED_RUNGS; r++) {
+        const FusedRung *rung = &fused_rungs[r];
+        void *workspace;
+        require(gpu_alloc(target, &workspace, "workspace", rung->workspace_floats(&shape),
+                          sizeof(float)));
+        require(rung->builds[target](&shape, p.q, p.k, p.v, p.o, p.lse, workspace, NULL));
+        require(gpu_synchronize(target));
+        gpu_free(target, workspace);
+    }
+    device_problem_free(&p);
+}
+
+// Every rung on N keys in eight parts: one query in 16 bits; five, causal, in f32; two entries of
+// different lengths.
+static void launch_ch06(GpuTarget target, int64_t keys, int64_t dim) {
+    const int32_t lens[] = {(int32_t)(keys / 3), (int32_t)keys};
+    const AttnShape shapes[] = {{1, 4, 4, 1, keys, dim, 0, false, 0, NULL},
+                                {1, 2, 2, 5, keys, dim, 0, true, 0, NULL},
+                                {2, 2, 2, 1, keys, dim, 0, false, 0, lens}};
+    static const DType dtypes[] = {DTYPE_BF16, DTYPE_F32, DTYPE_F16};
+    enum { SPLITS = 8 };
+    for (int s = 0; s < 3; s++) {
+        DeviceProblem p = on_device(target, &shapes[s], dtypes[s]);
+        for (int r = 0; r < DECODE_RUNGS; r++) {
+            const DecodeRung *rung = &decode_rungs[r];
+            const size_t bytes = rung->workspace_bytes(&shapes[s], SPLITS);
+            void *workspace;
+            require(gpu_alloc(target, &workspace, "workspace", bytes, 1));
+            require(decode_workspace_clear(target, workspace, bytes, NULL));
+            require(rung->builds[target](&shapes[s], p.dtype, p.q, p.k, p.v, p.o, p.lse, p.kv_lens,
+                                         SPLITS, workspace, NULL));
+            require(gpu_synchronize(target));
+            gpu_free(target, workspace);
+        }
+        device_problem_free(&p);
+    }
+}
+
+// N queries and keys, four heads: no mask, causal, a window, a chunk with padding; and each with a
+// random list.
+static void launch_ch07(GpuTarget target, int64_t len, int64_t dim) {
+    const int32_t lens[] = {(int32_t)(len - len / 8)};
+    const AttnShape shapes[] = {{1, 4, 4, len, len, dim, 0, false, 0, NULL},
+                                {1, 4, 4, len, len, dim, 0, true, 0, NULL},
+                                {1, 4, 4, len, len, dim, 0, true, len / 4 + 1, NULL},
+                                {1, 4, 4, len / 2, len, dim, 0, true, 0, lens}};
+    static const DType dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_BF16, DTYPE_F16};
+    for (int s = 0; s < 4; s++) {
+        DeviceProblem p = on_device(target, &shapes[s], dtypes[s]);
+        require(causal_builds[target](&shapes[s], p.dtype, p.q, p.k, p.v, p.o, p.lse, p.kv_lens,
+                                      MASK_SKIP, NULL));
+        BlockList list;
+        DeviceBlockList on_target;
+        require(block_list_random(&list, &shapes[s], 0.3, true, 5));
+        require(device_block_list_make(&on_target, target, &list, &shapes[s]));
+        require(block_sparse_builds[target](&shapes[s], p.dtype, p.q, p.k, p.v, p.o, p.lse,
+                                            p.kv_lens, &on_target, NULL));
+        require(gpu_synchronize(target));
+        device_block_list_free(&on_target);
+        block_list_free(&list);
+        device_problem_free(&p);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*launch)(GpuTarget target, int64_t len, int64_t dim);
+} chapters[] = {{"ch05", launch_ch05}, {"ch06", launch_ch06}, {"ch07", launch_ch07}};
+enum { CHAPTERS = sizeof chapters / sizeof chapters[0] };
+
+// ---- what was counted ---------------------------------------------------------------------------
 
 // Launch-unique bytes of a buffer's loads; 0 if the launch does not touch it.
 static uint64_t unique_load(const SimtLaunchTrace *launch, const char *name) {
@@ -68,40 +141,27 @@ static void print_launches(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4 || (strcmp(argv[1], "trace") != 0 && strcmp(argv[1], "cuda") != 0)) {
-        fputs("usage: launches trace|cuda N d\n", stderr);
+    int chapter = 0;
+    while (argc == 5 && chapter < CHAPTERS && strcmp(argv[2], chapters[chapter].name) != 0) {
+        chapter++;
+    }
+    if (argc != 5 || chapter == CHAPTERS ||
+        (strcmp(argv[1], "trace") != 0 && strcmp(argv[1], "cuda") != 0)) {
+        fputs("usage: launches trace|cuda ch05|ch06|ch07 N d\n", stderr);
         return 2;
     }
     const GpuTarget target = strcmp(argv[1], "cuda") == 0 ? GPU_CUDA : GPU_TRACE;
-    const AttnShape shape = {.batch = 1,
-                             .heads_q = HEADS,
-                             .heads_kv = HEADS,
-                             .len_q = atoll(argv[2]),
-                             .len_kv = atoll(argv[2]),
-                             .dim = atoll(argv[3])};
+    const AttnShape shape = {1,     1, 1,   atoll(argv[3]), atoll(argv[3]), atoll(argv[4]), 0,
+                             false, 0, NULL};
     char why[256];
     if (!gpu_available(target, why)) {
         fprintf(stderr, "launches: %s\n", why);
         return 1;
     }
     require(attn_check_shape(&shape));
-    const size_t count = attn_count_q(&shape);
-    float *q = on_device(target, "q", count, 1), *k = on_device(target, "k", count, 2);
-    float *v = on_device(target, "v", count, 3), *o = on_device(target, "o", count, 0);
-    float *lse = on_device(target, "lse", attn_count_lse(&shape), 0);
-    for (int r = 0; r < FUSED_RUNGS; r++) {
-        const FusedRung *rung = &fused_rungs[r];
-        float *workspace = on_device(target, "workspace", rung->workspace_floats(&shape), 0);
-        require(rung->builds[target](&shape, q, k, v, o, lse, workspace, NULL));
-        require(gpu_synchronize(target));
-        gpu_free(target, workspace);
-    }
+    chapters[chapter].launch(target, shape.len_q, shape.dim);
     if (target == GPU_TRACE) {
         print_launches();
-    }
-    float *const buffers[] = {q, k, v, o, lse};
-    for (int b = 0; b < 5; b++) {
-        gpu_free(target, buffers[b]);
     }
     return 0;
 }
