@@ -1,10 +1,22 @@
 #!/bin/sh
 # Rewrites the tables of DIR/cpu.md and the plots DIR/*.svg from DIR/cpu.csv and, where it is there,
-# DIR/cpu_pytorch.csv.
+# DIR/cpu_pytorch.csv; and the tables of DIR/h200.md from DIR/h200_ch*.csv.
 #   tests/bench/tables.sh DIR
 set -eu
 dir=${1:?usage: tables.sh DIR}
 here=$(dirname "$0")
+h200=$dir/h200.md
+if [ -f "$h200" ] && [ -f "$dir/h200_ch05.csv" ] && [ -f "$dir/h200_ch06.csv" ] &&
+    [ -f "$dir/h200_ch07.csv" ]; then
+    awk -f "$here/h200.awk" part=ch05 "$dir/h200_ch05.csv" part=ch06 "$dir/h200_ch06.csv" \
+        part=ch07 "$dir/h200_ch07.csv" part=page "$h200" >"$h200.new" || {
+        rm -f "$h200.new"
+        echo "$h200 was left as it was" >&2
+        exit 1
+    }
+    mv "$h200.new" "$h200"
+    echo "$h200: tables rewritten"
+fi
 [ -f "$dir/cpu.md" ] || { echo "$dir/cpu.md: no such page" >&2; exit 2; }
 cpu=/dev/null
 peer=/dev/null
