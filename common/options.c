@@ -252,6 +252,9 @@ static const char *default_text(const Options *options, const Flag *flag, char *
     const void *field = (const char *)options + flag->field;
     switch (flag->type) {
     case TYPE_SIZE:
+        if (*(const int64_t *)field < flag->low) { // the program chooses
+            return "chosen";
+        }
         snprintf(text, 32, "%lld", (long long)*(const int64_t *)field);
         return text;
     case TYPE_COUNT:
