@@ -45,7 +45,7 @@ double decode_model_keys(int64_t units, int64_t keys, int64_t slots, int64_t blo
     if (slots <= 0) {
         return 0.0;
     }
-    const double waves = (double)ceil_divide(units * splits, slots);
+    const double waves = (double)ceil_divide(units * decode_parts(keys, splits), slots);
     return waves * (double)(ceil_divide(keys, splits) + block_cost);
 }
 

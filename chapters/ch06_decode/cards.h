@@ -30,7 +30,8 @@ int64_t decode_part_keys(int64_t keys, int64_t splits);
 int64_t decode_parts(int64_t keys, int64_t splits);
 
 // The model that choose_splits minimises, in keys: a wave of blocks takes as long as its keys and
-// `block_cost` more, so ceil(units s / slots) (ceil(keys / s) + block_cost). 0 where slots is 0.
+// `block_cost` more, so ceil(units s / slots) (ceil(keys / s) + block_cost), where s counts the
+// parts that have keys. 0 where slots is 0.
 double decode_model_keys(int64_t units, int64_t keys, int64_t slots, int64_t block_cost,
                          int64_t splits);
 

@@ -222,7 +222,8 @@ int64_t choose_splits(int64_t units, int64_t keys, int64_t slots, int64_t min_ke
         if (work >= (double)best_time * (double)slots) {
             break;
         }
-        const int64_t time = ceil_div(units * s, slots) * (ceil_div(keys, s) + block_cost);
+        const int64_t part = ceil_div(keys, s), parts = ceil_div(keys, part);
+        const int64_t time = ceil_div(units * parts, slots) * (part + block_cost);
         if (time < best_time) {
             best = s;
             best_time = time;

@@ -90,6 +90,7 @@ double decode_waves(double blocks, double slots);
 // keys and a fixed cost worth `block_cost` keys (starting the block, writing its part, its share of
 // the merge):
 //     time(s) = ceil(units s / slots) (ceil(keys / s) + block_cost)
+// where s counts the parts that have keys.
 // s runs from 1 to keys / min_keys; of equals the smallest is taken. slots = SMs * blocks per SM.
 // At least 1, also where units, keys or slots is 0.
 int64_t choose_splits(int64_t units, int64_t keys, int64_t slots, int64_t min_keys,

@@ -38,10 +38,10 @@ static void show_busy(const Show *show, const GpuProperties *text) {
     report_card("units: batch 1, 32 heads", format_count(a, 32), "batch x heads");
     Table table;
     table_begin(&table, "device|SMs|8 blocks fill|128: waves|32: waves|256: waves");
-    device_row(&table, "H100, of the text", text);
+    device_row(&table, "H100", text);
     device_row(&table, show->properties.name, &show->properties);
     table_print(&table);
-    report_text("The cards above are the H100's of the text. An H200 has as many SMs: what it has "
+    report_text("The cards above are an H100's. An H200 has as many SMs: what it has "
                 "more of is memory and bandwidth. An SM holds several of this chapter's blocks at "
                 "a time; that count is in the next section.");
 }
@@ -53,7 +53,7 @@ static void show_floor(const Show *show, const GpuProperties *text) {
     report_section("Cards: the floor of a cache, 1 x 16,384 keys, 12 heads, d = 64, 16 bits");
     report_card("bytes of K and V", format_iec(a, bytes), "2 S d heads x 2 B");
     report_card("time at 296 GB/s", format_seconds(a, seconds_at(bytes, slow)),
-                "bytes / rate: the text's");
+                "bytes / rate: a report");
     report_card("time on an H100", format_seconds(a, seconds_at(bytes, text->bytes_per_s)),
                 "bytes / 3.35 TB/s, data sheet");
     if (show->read_rate > 0) {

@@ -24,7 +24,7 @@ static const Case cases[] = {
     {"window 50", {1, 1, 1, 140, 140, 64, 0, true, 50, NULL}, DTYPE_F32},
     {"window 64, T=40 S=190", {1, 1, 1, 40, 190, 64, 0, true, 64, NULL}, DTYPE_F32},
     {"padding 0, 37, 100", {3, 1, 1, 40, 100, 64, 0, false, 0, lengths}, DTYPE_F32},
-    {"padding and window 20", {3, 1, 1, 40, 100, 64, 0, true, 20, lengths}, DTYPE_F32},
+    {"padding, window 20", {3, 1, 1, 40, 100, 64, 0, true, 20, lengths}, DTYPE_F32},
     {"no mask, d=7, 4 on 2", {1, 4, 2, 33, 65, 7, 0, false, 0, NULL}, DTYPE_F32},
     {"f16, d=128", {1, 1, 1, 100, 130, 128, 0, true, 0, NULL}, DTYPE_F16},
     {"bf16, d=256, window 70", {1, 1, 1, 65, 65, 256, 0, true, 70, NULL}, DTYPE_BF16},
@@ -159,7 +159,8 @@ bool show_correctness(const Show *show, Problem *asked) {
     table_print(&table);
     report_text("causal_attention as it should be, asking for every score, visiting every tile; "
                 "block_sparse_attention with the list of the shape, and with two thirds "
-                "of all blocks, at random. All causal but where it says padding or no mask. The "
+                "of all blocks, at random. The rows below the first are causal "
+                "but for those that say padding or no mask alone. The "
                 "larger ratio of O "
                 "and LSE, at most 1; docs/numerics.md derives the bound.%s",
                 options->out || options->lse ? " What was saved is block_sparse_attention's." : "");

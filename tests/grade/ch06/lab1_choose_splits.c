@@ -372,7 +372,8 @@ const GradeTest grade_tests[] = {
      "Go through the candidates in labs.h and keep the one with the least time; see for the case "
      "which waves its neighbours have."},
     {"equal_times", 1, false, test_equal_times,
-     "Of sizes with the same time the largest is taken: it has the fewest parts to write and "
+     "The last candidate is the first that is as long as the longest sequence. Of sizes with the "
+     "same time the largest is taken: it has the fewest parts to write and "
      "merge."},
     {"least_keys", 1, false, test_least_keys,
      "The first candidate is min_keys rounded up to a multiple of the granule, even where that is "

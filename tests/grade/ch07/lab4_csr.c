@@ -177,6 +177,9 @@ static void expect_csr(const Pattern *p, int64_t block_q, int64_t block_k) {
     const int64_t key_blocks = p->len_kv / block_k + (p->len_kv % block_k > 0 ? 1 : 0);
     expect_int("query_blocks", csr.query_blocks, query_blocks);
     expect_int("key_blocks", csr.key_blocks, key_blocks);
+    if (csr.offsets == NULL) {
+        grade_fail("offsets is NULL, expected %lld entries", (long long)query_blocks + 1);
+    }
     expect_int("offsets[0]", csr.offsets[0], 0);
     for (int64_t i = 0, next = 1; i < query_blocks; i++, next++) {
         int64_t at = listed;
@@ -185,6 +188,10 @@ static void expect_csr(const Pattern *p, int64_t block_q, int64_t block_k) {
         }
         snprintf(name, sizeof(name), "offsets[%lld]", (long long)next);
         expect_int(name, csr.offsets[next], listed);
+        if (listed > at && (csr.blocks == NULL || csr.full == NULL)) {
+            grade_fail("%s is NULL, expected %lld entries or more",
+                       csr.blocks == NULL ? "blocks" : "full", (long long)listed);
+        }
         for (int64_t j = 0; j < key_blocks; j++) {
             const TileClass class = class_by_pairs(p, block_q, block_k, i, j);
             if (class != TILE_SKIP) {
@@ -312,6 +319,6 @@ const GradeTest grade_tests[] = {
     {"no_rows_or_keys", 1, true, test_no_rows_or_keys,
      "Without queries there is offsets[0] alone; without keys all offsets are 0."},
     {"too_many_key_blocks", 1, true, test_too_many_key_blocks,
-     "blocks[] has 32 bits: what happens to block number 2^31?"},
+     "blocks[] has 32 bits: what happens to block number 2^31? And on an error *csr is zeroed."},
     {NULL, 0, false, NULL, NULL, NULL},
 };
