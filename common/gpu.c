@@ -210,6 +210,19 @@ AttnStatus gpu_download(GpuTarget target, void *host, const void *device, size_t
     return status != ATTN_OK ? status : on->download(host, device, bytes);
 }
 
+AttnStatus gpu_copy(GpuTarget target, void *to, const void *from, size_t bytes, GpuStream stream) {
+    const GpuOperations *on;
+    AttnStatus status = need(target, "gpu_copy", &on);
+    if (status != ATTN_OK || bytes == 0) {
+        return status;
+    }
+    status = check_span(on, "gpu_copy", to, bytes);
+    if (status == ATTN_OK) {
+        status = check_span(on, "gpu_copy", from, bytes);
+    }
+    return status != ATTN_OK ? status : on->copy(to, from, bytes, stream);
+}
+
 AttnStatus gpu_fill(GpuTarget target, void *device, int byte, size_t bytes, GpuStream stream) {
     const GpuOperations *on;
     AttnStatus status = need(target, "gpu_fill", &on);

@@ -99,6 +99,9 @@ void gpu_free(GpuTarget target, void *memory);
 AttnStatus gpu_upload(GpuTarget target, void *device, const void *host, size_t bytes);
 AttnStatus gpu_download(GpuTarget target, void *host, const void *device, size_t bytes);
 
+// Copies from one place in device memory to another; the two must not overlap. On the stream.
+AttnStatus gpu_copy(GpuTarget target, void *to, const void *from, size_t bytes, GpuStream stream);
+
 // Fills with one byte: 0, or 0xFF for NaN. On the stream.
 AttnStatus gpu_fill(GpuTarget target, void *device, int byte, size_t bytes, GpuStream stream);
 

@@ -250,6 +250,11 @@ AttnStatus cuda_download(void *host, const void *device, size_t bytes) {
     return CUDA_STATUS_OF_WORK(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
 }
 
+AttnStatus cuda_copy(void *to, const void *from, size_t bytes, GpuStream stream) {
+    return CUDA_STATUS(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)stream));
+}
+
 AttnStatus cuda_fill(void *device, int byte, size_t bytes, GpuStream stream) {
     return CUDA_STATUS(cudaMemsetAsync(device, byte, bytes, (cudaStream_t)stream));
 }
@@ -334,6 +339,7 @@ extern "C" const GpuOperations gpu_cuda_operations = {
     cuda_check_guard,
     cuda_upload,
     cuda_download,
+    cuda_copy,
     cuda_fill,
     cuda_synchronize,
     cuda_stream_create,

@@ -89,6 +89,13 @@ static AttnStatus simt_download(void *host, const void *device, size_t bytes) {
     return ATTN_OK;
 }
 
+static AttnStatus simt_copy(void *to, const void *from, size_t bytes, GpuStream stream) {
+    (void)stream;
+    memcpy(to, from, bytes);
+    simt_memory_written(to, bytes);
+    return ATTN_OK;
+}
+
 static AttnStatus simt_fill(void *device, int byte, size_t bytes, GpuStream stream) {
     (void)stream;
     memset(device, byte, bytes);
@@ -145,6 +152,7 @@ const GpuOperations gpu_simt_operations = {
     .check_guard = simt_check_guard,
     .upload = simt_upload,
     .download = simt_download,
+    .copy = simt_copy,
     .fill = simt_fill,
     .synchronize = simt_synchronize,
     .stream_create = simt_stream_create,

@@ -27,6 +27,7 @@ typedef struct GpuOperations {
     AttnStatus (*check_guard)(const void *memory);
     AttnStatus (*upload)(void *device, const void *host, size_t bytes);
     AttnStatus (*download)(void *host, const void *device, size_t bytes);
+    AttnStatus (*copy)(void *to, const void *from, size_t bytes, GpuStream stream);
     AttnStatus (*fill)(void *device, int byte, size_t bytes, GpuStream stream);
     AttnStatus (*synchronize)(void);
     AttnStatus (*stream_create)(GpuStream *stream);

@@ -111,6 +111,17 @@ static inline float __uint2float_rn(unsigned x) {
     return (float)x;
 }
 
+// Four of the eight bytes x (0 to 3) and y (4 to 7): digit i of the selector, from the lowest one
+// on, names byte i of the result.
+static inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
+    const uint64_t bytes = (uint64_t)y << 32 | x;
+    uint32_t result = 0;
+    for (int i = 0; i < 4; i++) {
+        result |= (uint32_t)(bytes >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+    }
+    return result;
+}
+
 // ---- 16-bit floats ------------------------------------------------------------------------------
 
 typedef struct __half {

@@ -28,7 +28,7 @@ done
 if command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck; do
         for sizes in '160 64' '77 131'; do
-            for chapter in ch05 ch06 ch07; do
+            for chapter in ch05 ch06 ch07 ch08 ch09; do
                 # shellcheck disable=SC2086
                 compute-sanitizer --tool $tool --error-exitcode 1 "$BUILD/launches" cuda \
                     $chapter $sizes >"$out/$tool.$chapter.txt" 2>&1
@@ -40,8 +40,8 @@ else
     echo 'compute-sanitizer is not installed: memcheck and racecheck were not run'
 fi
 if command -v ncu >/dev/null; then
-    for chapter in ch05 ch06 ch07; do
-        case $chapter in ch06) len='4096 32768' ;; ch07) len='256 1024' ;; *) len='512 2048' ;; esac
+    for chapter in ch05 ch06 ch07 ch08 ch09; do
+        case $chapter in ch06 | ch08 | ch09) len='4096 32768' ;; ch07) len='256 1024' ;; *) len='512 2048' ;; esac
         # shellcheck disable=SC2086
         python3 tests/peers/gpu_counters.py --launches "$BUILD/launches" --chapter $chapter \
             --len $len --csv "$out/h200_${chapter}_counters.csv" >"$out/counters.$chapter.txt" 2>&1
@@ -58,6 +58,10 @@ if python3 -c 'import torch' 2>/dev/null; then
         report "$chapter beside PyTorch" $?
         cat "$out/$name.txt"
     done
+    python3 tests/peers/gpu_gqa.py --library "$BUILD/libtilebytile.so" --csv "$out/h200_ch08.csv" \
+        --csv-paged "$out/h200_ch09.csv" >"$out/gqa.txt" 2>&1
+    report 'ch08 and ch09 beside PyTorch' $?
+    cat "$out/gqa.txt"
 else
     echo 'PyTorch is not installed: nothing was timed beside it'
 fi

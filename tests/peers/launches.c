@@ -4,6 +4,8 @@
 #include "chapters/ch05_fused_cuda/fused.h"
 #include "chapters/ch06_decode/decode.h"
 #include "chapters/ch07_masks/masks.h"
+#include "chapters/ch08_gqa/gqa.h"
+#include "chapters/ch09_paged/paged.h"
 
 #include "common/device_problem.h"
 #include "common/simt/runtime.h"
@@ -99,10 +101,83 @@ static void launch_ch07(GpuTarget target, int64_t len, int64_t dim) {
     }
 }
 
+// Every rung that takes them, on N keys in four parts: groups of four in bf16, a causal chunk of
+// five tokens in f16, two entries of different lengths with a window in f32.
+static void launch_ch08(GpuTarget target, int64_t keys, int64_t dim) {
+    const int32_t lens[] = {(int32_t)(keys / 3), (int32_t)keys};
+    const AttnShape shapes[] = {{1, 8, 2, 1, keys, dim, 0, false, 0, NULL},
+                                {1, 6, 2, 5, keys, dim, 0, true, 0, NULL},
+                                {2, 4, 1, 2, keys, dim, 0, true, keys / 2, lens}};
+    static const DType dtypes[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32};
+    enum { SPLITS = 4 };
+    for (int s = 0; s < 3; s++) {
+        DeviceProblem p = on_device(target, &shapes[s], dtypes[s]);
+        for (int r = 0; r < GQA_RUNGS; r++) {
+            if (gqa_supports(r, &shapes[s], dtypes[s]) != ATTN_OK) {
+                continue;
+            }
+            const size_t bytes = gqa_rungs[r].workspace_bytes(&shapes[s], SPLITS);
+            void *workspace;
+            require(gpu_alloc(target, &workspace, "workspace", bytes, 1));
+            require(split_kv_workspace_clear(target, workspace, bytes, NULL));
+            require(gqa_rungs[r].builds[target](&shapes[s], p.dtype, p.q, p.k, p.v, p.o, p.lse,
+                                                p.kv_lens, SPLITS, workspace, NULL));
+            require(gpu_synchronize(target));
+            gpu_free(target, workspace);
+        }
+        device_problem_free(&p);
+    }
+}
+
+// Two sequences of N / 3 and N keys in pages of 16 and of 6, appended in two pieces, then every
+// rung that takes them, in bf16.
+static void launch_ch09(GpuTarget target, int64_t keys, int64_t dim) {
+    const int32_t lens[] = {(int32_t)(keys / 3), (int32_t)keys};
+    const AttnShape shape = {2, 8, 2, 1, keys, dim, 0, false, 0, lens};
+    static const int64_t sizes[] = {16, 6};
+    enum { SPLITS = 4 };
+    for (int s = 0; s < 2; s++) {
+        DeviceProblem p = on_device(target, &shape, DTYPE_BF16);
+        const PageLayout layout = {sizes[s], shape.heads_kv, dim, DTYPE_BF16};
+        const int64_t pages = 2 * (keys / sizes[s] + 2);
+        BlockPool *pool;
+        PagedCache cache;
+        int64_t sequences[2];
+        require(block_pool_make(&pool, target, &layout, pages, 2));
+        for (int b = 0; b < 2; b++) {
+            const int64_t first = lens[b] / 2;
+            require(block_pool_open(pool, &sequences[b]));
+            require(block_pool_append(pool, sequences[b], first, p.k, p.v, NULL));
+            require(block_pool_append(pool, sequences[b], lens[b] - first, p.k, p.v, NULL));
+        }
+        require(paged_cache_make(&cache, pool, sequences, 2));
+        for (int r = 0; r < PAGED_RUNGS; r++) {
+            const size_t bytes = paged_rungs[r].workspace_bytes(&shape, SPLITS);
+            void *workspace;
+            require(gpu_alloc(target, &workspace, "workspace", bytes, 1));
+            require(split_kv_workspace_clear(target, workspace, bytes, NULL));
+            const AttnStatus status = paged_rungs[r].builds[target](
+                &shape, p.dtype, p.q, &cache, p.o, p.lse, SPLITS, workspace, NULL);
+            if (status != ATTN_ERR_UNSUPPORTED) { // the matrix instruction takes two dims only
+                require(status);
+            }
+            require(gpu_synchronize(target));
+            gpu_free(target, workspace);
+        }
+        paged_cache_free(&cache);
+        block_pool_free(pool);
+        device_problem_free(&p);
+    }
+}
+
 static const struct {
     const char *name;
     void (*launch)(GpuTarget target, int64_t len, int64_t dim);
-} chapters[] = {{"ch05", launch_ch05}, {"ch06", launch_ch06}, {"ch07", launch_ch07}};
+} chapters[] = {{"ch05", launch_ch05},
+                {"ch06", launch_ch06},
+                {"ch07", launch_ch07},
+                {"ch08", launch_ch08},
+                {"ch09", launch_ch09}};
 enum { CHAPTERS = sizeof chapters / sizeof chapters[0] };
 
 // ---- what was counted ---------------------------------------------------------------------------
@@ -147,7 +222,7 @@ int main(int argc, char **argv) {
     }
     if (argc != 5 || chapter == CHAPTERS ||
         (strcmp(argv[1], "trace") != 0 && strcmp(argv[1], "cuda") != 0)) {
-        fputs("usage: launches trace|cuda ch05|ch06|ch07 N d\n", stderr);
+        fputs("usage: launches trace|cuda ch05|...|ch09 N d\n", stderr);
         return 2;
     }
     const GpuTarget target = strcmp(argv[1], "cuda") == 0 ? GPU_CUDA : GPU_TRACE;

@@ -35,6 +35,9 @@ typedef struct KernelUnderTest {
                     // random problems have none
     bool no_window; // the same for windows alone
     int64_t max_dim; // of the random problems; 0: all. Other cases let a kernel refuse a dim
+    DType dtype;     // what the kernel stores, f32 (0) if nothing else is said. Of another type,
+                     // inputs are rounded to it first, and results are the oracle's for what they
+                     // are then, within the type's bounds; known answers are not looked at
 } KernelUnderTest;
 
 // Every golden case of tests/golden/index.csv: O and LSE against the golden tensors, which PyTorch

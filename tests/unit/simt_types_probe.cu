@@ -61,6 +61,8 @@ __global__ void __launch_bounds__(BLOCK)
     result.zero = __float2int_rz(x);
     result.down = __float2int_rd(x);
     result.up = __float2int_ru(x);
+    result.bytes[0] = __byte_perm(floats[i], floats[p.n - 1 - i], NARROWED_BYTES_0);
+    result.bytes[1] = __byte_perm(floats[i], floats[p.n - 1 - i], NARROWED_BYTES_1);
     results[i] = result;
 }
 SIMT_KERNEL(narrow_kernel, NarrowProbeParams, BLOCK);

@@ -24,7 +24,9 @@ typedef struct Narrowed {
     uint16_t f16, bf16;
     uint32_t pair_f16, pair_bf16; // of floats[i] (low half) and of floats[n - 1 - i] (high half)
     int32_t nearest, zero, down, up;
+    uint32_t bytes[2]; // of the same two, chosen by NARROWED_BYTES_0 and _1
 } Narrowed;
+enum { NARROWED_BYTES_0 = 0x5410, NARROWED_BYTES_1 = 0x2736 };
 typedef struct NarrowProbeParams {
     const uint32_t *floats; // [n]
     Narrowed *results;      // [n]

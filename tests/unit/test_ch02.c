@@ -31,13 +31,13 @@ static AttnStatus run_online(const AttnShape *shape, const Tensor *q, const Tens
 
 static const int64_t block_sizes[] = {1, 3, 4, 32, 64, 1000, INT64_MAX};
 static const KernelUnderTest kernels[] = {
-    {"online, block_k 1", run_online, &block_sizes[0], 0, 1, false, false, 0},
-    {"online, block_k 3", run_online, &block_sizes[1], 0, 3, false, false, 0},
-    {"online, block_k 4", run_online, &block_sizes[2], 0, 4, false, false, 0},
-    {"online, block_k 32", run_online, &block_sizes[3], 0, 32, false, false, 0},
-    {"online, block_k 64", run_online, &block_sizes[4], 0, 64, false, false, 0},
-    {"online, block_k 1000", run_online, &block_sizes[5], 0, 0, false, false, 0},
-    {"online, block_k INT64_MAX", run_online, &block_sizes[6], 0, 0, false, false, 0},
+    {"online, block_k 1", run_online, &block_sizes[0], 0, 1, false, false, 0, DTYPE_F32},
+    {"online, block_k 3", run_online, &block_sizes[1], 0, 3, false, false, 0, DTYPE_F32},
+    {"online, block_k 4", run_online, &block_sizes[2], 0, 4, false, false, 0, DTYPE_F32},
+    {"online, block_k 32", run_online, &block_sizes[3], 0, 32, false, false, 0, DTYPE_F32},
+    {"online, block_k 64", run_online, &block_sizes[4], 0, 64, false, false, 0, DTYPE_F32},
+    {"online, block_k 1000", run_online, &block_sizes[5], 0, 0, false, false, 0, DTYPE_F32},
+    {"online, block_k INT64_MAX", run_online, &block_sizes[6], 0, 0, false, false, 0, DTYPE_F32},
 };
 enum { KERNELS = sizeof(kernels) / sizeof(kernels[0]), SWEEP_PROBLEMS = 80 };
 

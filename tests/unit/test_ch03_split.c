@@ -53,11 +53,11 @@ static AttnStatus run_split(const AttnShape *shape, const Tensor *q, const Tenso
 
 static const SplitConfig configs[] = {{1, 1}, {2, 2}, {7, 1}, {16, 2}, {INT64_MAX, 0}};
 static const KernelUnderTest kernels[] = {
-    {"split, 1 part", run_split, &configs[0], 0, 0, false, false, 0},
-    {"split, 2 parts, 2 threads", run_split, &configs[1], 0, 0, false, false, 0},
-    {"split, 7 parts", run_split, &configs[2], 0, 0, false, false, 0},
-    {"split, 16 parts, 2 threads", run_split, &configs[3], 0, 0, false, false, 0},
-    {"split, a key a part, all threads", run_split, &configs[4], 0, 0, false, false, 0},
+    {"split, 1 part", run_split, &configs[0], 0, 0, false, false, 0, DTYPE_F32},
+    {"split, 2 parts, 2 threads", run_split, &configs[1], 0, 0, false, false, 0, DTYPE_F32},
+    {"split, 7 parts", run_split, &configs[2], 0, 0, false, false, 0, DTYPE_F32},
+    {"split, 16 parts, 2 threads", run_split, &configs[3], 0, 0, false, false, 0, DTYPE_F32},
+    {"split, a key a part, all threads", run_split, &configs[4], 0, 0, false, false, 0, DTYPE_F32},
 };
 enum { KERNELS = sizeof(kernels) / sizeof(kernels[0]), SWEEP_PROBLEMS = 60 };
 

@@ -84,8 +84,8 @@ static KernelUnderTest kernel_at(int index) {
              (long long)config->block_q, (long long)config->block_k);
     const bool small = config->block_q < 1000;
     return (KernelUnderTest){
-        name,  run_rung, config, small ? config->block_q : 0, small ? config->block_k : 0,
-        false, false,    0};
+        name,  run_rung, config,   small ? config->block_q : 0, small ? config->block_k : 0, false,
+        false, 0,        DTYPE_F32};
 }
 
 START_TEST(golden) {

@@ -25,10 +25,10 @@ static AttnStatus run_simd(const AttnShape *shape, const Tensor *q, const Tensor
 
 static const SimdConfig configs[] = {{4, 2}, {8, 2}, {16, 1}, {16, 2}};
 static const KernelUnderTest kernels[] = {
-    {"simd, 4 lanes, 2 threads", run_simd, &configs[0], 12, 128, false, false, 0},
-    {"simd, 8 lanes, 2 threads", run_simd, &configs[1], 24, 128, false, false, 0},
-    {"simd, 16 lanes, 1 thread", run_simd, &configs[2], 48, 128, false, false, 0},
-    {"simd, 16 lanes, 2 threads", run_simd, &configs[3], 48, 128, false, false, 0},
+    {"simd, 4 lanes, 2 threads", run_simd, &configs[0], 12, 128, false, false, 0, DTYPE_F32},
+    {"simd, 8 lanes, 2 threads", run_simd, &configs[1], 24, 128, false, false, 0, DTYPE_F32},
+    {"simd, 16 lanes, 1 thread", run_simd, &configs[2], 48, 128, false, false, 0, DTYPE_F32},
+    {"simd, 16 lanes, 2 threads", run_simd, &configs[3], 48, 128, false, false, 0, DTYPE_F32},
 };
 enum { KERNELS = sizeof(kernels) / sizeof(kernels[0]), SWEEP_PROBLEMS = 100 };
 

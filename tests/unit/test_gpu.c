@@ -9,6 +9,7 @@
 #include "tests/unit/simt_scale.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -107,6 +108,7 @@ START_TEST(a_target_that_is_not_there_is_an_error) {
     ck_assert_ptr_null(memory);
     ASSERT_FAILS(gpu_upload(nowhere, &value, &value, 4), ATTN_ERR_ARGUMENT, "gpu_upload");
     ASSERT_FAILS(gpu_download(nowhere, &value, &value, 4), ATTN_ERR_ARGUMENT, "gpu_download");
+    ASSERT_FAILS(gpu_copy(nowhere, &value, &value, 4, NULL), ATTN_ERR_ARGUMENT, "gpu_copy");
     ASSERT_FAILS(gpu_fill(nowhere, &value, 0, 4, NULL), ATTN_ERR_ARGUMENT, "gpu_fill");
     ASSERT_FAILS(gpu_check_guard(nowhere, &value), ATTN_ERR_ARGUMENT, "gpu_check_guard");
     ASSERT_FAILS(gpu_synchronize(nowhere), ATTN_ERR_ARGUMENT, "gpu_synchronize");
@@ -172,6 +174,37 @@ START_TEST(copies_go_there_and_back) {
 }
 END_TEST
 
+START_TEST(copies_on_the_device) {
+    const GpuTarget target = target_of(_i);
+    enum { N = 1000 };
+    float got[N];
+    float *x = make_ramp(target, N);
+    void *y;
+    GpuStream stream;
+    ASSERT_OK(gpu_stream_create(target, &stream));
+    ASSERT_OK(gpu_alloc(target, &y, "y", N, sizeof(float)));
+    ASSERT_OK(gpu_copy(target, y, x + 100, 600 * sizeof(float), NULL)); // to another buffer
+    ASSERT_OK(gpu_synchronize(target));
+    ASSERT_OK(gpu_copy(target, x, x + 700, 300 * sizeof(float), stream)); // within one
+    ASSERT_OK(gpu_synchronize(target));
+    ASSERT_OK(gpu_download(target, got, y, sizeof got));
+    for (int i = 0; i < N; i++) {
+        ck_assert(i < 600 ? got[i] == (float)(i + 100) : isnan(got[i]));
+    }
+    ASSERT_OK(gpu_download(target, got, x, sizeof got));
+    for (int i = 0; i < N; i++) {
+        ck_assert_float_eq(got[i], (float)(i < 300 ? i + 700 : i));
+    }
+    ASSERT_FAILS(gpu_copy(target, y, x + 1, N * sizeof(float), NULL), ATTN_ERR_ARGUMENT, "\"x\"");
+    ASSERT_FAILS(gpu_copy(target, (char *)y + 4, x, N * sizeof(float), NULL), ATTN_ERR_ARGUMENT,
+                 "gpu_copy: 4000 bytes from byte 4 of \"y\" on");
+    ASSERT_FAILS(gpu_copy(target, NULL, x, 4, NULL), ATTN_ERR_ARGUMENT, "null");
+    gpu_stream_destroy(target, stream);
+    gpu_free(target, x);
+    gpu_free(target, y);
+}
+END_TEST
+
 START_TEST(nothing_is_a_no_op) {
     const GpuTarget target = target_of(_i);
     void *memory = &memory;
@@ -179,6 +212,7 @@ START_TEST(nothing_is_a_no_op) {
     ck_assert_ptr_null(memory);
     ASSERT_OK(gpu_upload(target, NULL, NULL, 0));
     ASSERT_OK(gpu_download(target, NULL, NULL, 0));
+    ASSERT_OK(gpu_copy(target, NULL, NULL, 0, NULL));
     ASSERT_OK(gpu_fill(target, NULL, 0, 0, NULL));
     ASSERT_OK(gpu_check_guard(target, NULL));
     gpu_free(target, NULL);
@@ -443,6 +477,7 @@ int main(void) {
     tcase_set_timeout(each, 60);
     tcase_add_loop_test(each, memory_begins_as_nan, 0, gpu_tests.count);
     tcase_add_loop_test(each, copies_go_there_and_back, 0, gpu_tests.count);
+    tcase_add_loop_test(each, copies_on_the_device, 0, gpu_tests.count);
     tcase_add_loop_test(each, nothing_is_a_no_op, 0, gpu_tests.count);
     tcase_add_loop_test(each, errors_name_the_call_and_the_buffer, 0, gpu_tests.count);
     tcase_add_loop_test(each, bad_allocations_are_refused, 0, gpu_tests.count);

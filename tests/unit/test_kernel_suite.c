@@ -144,9 +144,9 @@ static AttnStatus simple_run(const AttnShape *shape, const Tensor *q, const Tens
 
 static const Config configs[] = {{1, FAULT_NONE}, {4, FAULT_NONE}, {32, FAULT_NONE}};
 static const KernelUnderTest kernels[] = {
-    {"simple, block_k 1", simple_run, &configs[0], 0, 1, false, false, 0},
-    {"simple, block_k 4", simple_run, &configs[1], 0, 4, false, false, 0},
-    {"simple, block_k 32", simple_run, &configs[2], 0, 32, false, false, 0},
+    {"simple, block_k 1", simple_run, &configs[0], 0, 1, false, false, 0, DTYPE_F32},
+    {"simple, block_k 4", simple_run, &configs[1], 0, 4, false, false, 0, DTYPE_F32},
+    {"simple, block_k 32", simple_run, &configs[2], 0, 32, false, false, 0, DTYPE_F32},
 };
 enum { KERNEL_COUNT = sizeof kernels / sizeof kernels[0] };
 
@@ -245,8 +245,8 @@ START_TEST(run_fault) {
     const Config config = {block, faults[_i].fault};
     const bool no_masks = strcmp(faults[_i].check, "declares_no_masks") == 0;
     const bool no_window = strcmp(faults[_i].check, "declares_no_window") == 0;
-    const KernelUnderTest kernel = {"planted fault", simple_run, &config,   0,
-                                    block,           no_masks,   no_window, 0};
+    const KernelUnderTest kernel = {"planted fault", simple_run, &config, 0,        block,
+                                    no_masks,        no_window,  0,       DTYPE_F32};
     if (strcmp(faults[_i].check, "golden") == 0) {
         kernel_suite_golden(&kernel);
     } else if (strcmp(faults[_i].check, "random") == 0) {

@@ -243,6 +243,17 @@ END_TEST
 
 // ---- integers -----------------------------------------------------------------------------------
 
+START_TEST(bytes_of_two_words) {
+    const uint32_t x = 0x33221100, y = 0x77665544;
+    ck_assert_uint_eq(__byte_perm(x, y, 0x3210), x);
+    ck_assert_uint_eq(__byte_perm(x, y, 0x7654), y);
+    ck_assert_uint_eq(__byte_perm(x, y, 0x5410), 0x55441100); // the low halves
+    ck_assert_uint_eq(__byte_perm(x, y, 0x7632), 0x77663322); // the high halves
+    ck_assert_uint_eq(__byte_perm(x, y, 0x0123), 0x00112233);
+    ck_assert_uint_eq(__byte_perm(x, y, 0x7777), 0x77777777);
+}
+END_TEST
+
 START_TEST(float_to_int) {
     static const struct {
         float x;
@@ -369,13 +380,16 @@ static Narrowed narrowed(uint32_t bits, uint32_t other) {
         .zero = __float2int_rz(x),
         .down = __float2int_rd(x),
         .up = __float2int_ru(x),
+        .bytes = {__byte_perm(bits, other, NARROWED_BYTES_0),
+                  __byte_perm(bits, other, NARROWED_BYTES_1)},
     };
 }
 
 static bool same(const Narrowed *a, const Narrowed *b) {
     return a->f16 == b->f16 && a->bf16 == b->bf16 && a->pair_f16 == b->pair_f16 &&
            a->pair_bf16 == b->pair_bf16 && a->nearest == b->nearest && a->zero == b->zero &&
-           a->down == b->down && a->up == b->up;
+           a->down == b->down && a->up == b->up && a->bytes[0] == b->bytes[0] &&
+           a->bytes[1] == b->bytes[1];
 }
 
 START_TEST(kernels_narrow) {
@@ -424,6 +438,7 @@ int main(void) {
     tcase_add_loop_test(host, dense_sample, 0, FORMATS);
     tcase_add_test(host, nan_payloads);
     tcase_add_test(host, pairs);
+    tcase_add_test(host, bytes_of_two_words);
     tcase_add_test(host, float_to_int);
     tcase_set_timeout(host, 60);
     suite_add_tcase(suite, host);

@@ -1,0 +1,397 @@
+// Chapter 8's kernel with the matrix instruction, over pages. A warp takes 16 keys at a time on its
+// own, as in gqa_mma.cu, and the first of them is at a multiple of 16: where pages are a multiple
+// of 16 too, all 16 lie in one page, and one entry of the table serves the warp's step. What a lane
+// loads then lies as it would in a contiguous cache. Other page sizes look every key up. Which key
+// and which dim a lane has of a fragment is explained there.
+//
+// The entry of the warp's next step is read before the keys of this one are used, so that no load
+// of a key waits for a load of the table.
+#include "common/simt/simt.h"
+
+#include "chapters/ch09_paged/page_walk.h"
+
+#define PARTS_AHEAD 16 // of the merge: the registers are there
+#include "common/merge_parts.h"
+
+enum { WARPS = SPLIT_KV_THREADS / 32, KEYS = 16, MAX_DIM = 128, LOOKUPS = 6 };
+
+// What a lane has of a tile of 8 rows, or of 16 in two halves (h = 0, 1).
+typedef struct Rows {
+    uint32_t q[MAX_DIM / 16][4]; // A of each instruction: rows g and g + 8
+    MaskRange seen[2];           // the keys of the part that row g + 8h sees
+    float m[2], l[2];            // of row g + 8h; m: of scores not yet scaled; l: this lane's keys
+    float o[2][MAX_DIM / 16][4]; // C of each instruction: rows 2t + 8h, 2t + 1 + 8h; two dims
+    int token[2][2];             // of the rows of o; -1: there is no such row
+    Mask mask;
+    int first, last; // tokens of the tile
+    int begin, end;  // the keys of the part
+    float scale_log2;
+} Rows;
+
+__device__ __forceinline__ void multiply(float *d, const uint32_t *a, const uint32_t *b,
+                                         const float *c, const int dtype) {
+    if (dtype == DTYPE_F16) {
+        mma_m16n8k16_f16(d, a, b, c);
+    } else {
+        mma_m16n8k16_bf16(d, a, b, c);
+    }
+}
+
+__device__ __forceinline__ uint32_t word(uint4 x, const int i) {
+    return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
+}
+
+// Two probabilities as a pair, the first in the low half.
+__device__ __forceinline__ uint32_t pair_of(float low, float high, const int dtype) {
+    if (dtype == DTYPE_F16) {
+        union {
+            __half2 pair;
+            uint32_t bits;
+        } x;
+        x.pair = __floats2half2_rn(low, high);
+        return x.bits;
+    }
+    union {
+        __nv_bfloat162 pair;
+        uint32_t bits;
+    } x;
+    x.pair = __floats2bfloat162_rn(low, high);
+    return x.bits;
+}
+
+__device__ __forceinline__ uint4 load_16(const uint16_t *from, bool there) {
+    return there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
+}
+
+// A of instruction i of V^T P^T: word i % 4 of two keys at a time becomes the pair of their dims
+// 2j, and the pair of their dims 2j + 1. keep[2]: the bits of each pair that stay.
+__device__ __forceinline__ void pair_values(uint32_t *a, uint4 v_row[4][MAX_DIM / 64], const int i,
+                                            const uint32_t *keep) {
+    UNROLL
+    for (int n = 0; n < 2; n++) {
+        const uint32_t x = word(v_row[2 * n][i / 4], i % 4);
+        const uint32_t y = word(v_row[2 * n + 1][i / 4], i % 4);
+        a[2 * n] = __byte_perm(x, y, 0x5410) & keep[n];
+        a[2 * n + 1] = __byte_perm(x, y, 0x7632) & keep[n];
+    }
+}
+
+// Keys of a step that a lane loads: two rows of K (g, g + 8), and then four of V.
+__device__ __forceinline__ int key_of(const int i) {
+    const int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    return i < 2 ? g + 8 * i : 2 * t + (i - 2) / 2 * 8 + i % 2;
+}
+
+// The pages of a lane's keys of the step from `key` on, one for all of them where `one_page`. Keys
+// outside the part have none: their entries may hold anything, or not be there.
+__device__ __forceinline__ void look_up(int *page, const PagedParams *p, const int32_t *table,
+                                        int key, const Rows *rows, const int one_page) {
+    if (one_page) {
+        page[0] = key < rows->end ? table[page_column(p, key)] : 0;
+        return;
+    }
+    UNROLL
+    for (int i = 0; i < LOOKUPS; i++) {
+        const int at = key + key_of(i);
+        page[i] = at >= rows->begin && at < rows->end ? table[page_column(p, at)] : 0;
+    }
+}
+
+// The rows of a lane's keys, from the start of the pool.
+__device__ __forceinline__ void rows_of(size_t *row, const int *page, const PagedParams *p, int key,
+                                        int kv_head, const int one_page) {
+    UNROLL
+    for (int i = 0; i < LOOKUPS; i++) {
+        row[i] = one_page ? page_row(p, page[0], kv_head, key) + (size_t)key_of(i)
+                          : page_row(p, page[i], kv_head, key + key_of(i));
+    }
+}
+
+// Sixteen keys from `key` on, at these rows of k and v. Where `tested`, keys may be missing, or
+// hidden from some rows.
+__device__ __forceinline__ void take_keys(Rows *rows, const uint16_t *k, const uint16_t *v,
+                                          const size_t *row, int key, const int dim,
+                                          const int halves, const int dtype, const int tested) {
+    const int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    uint4 k_row[2][MAX_DIM / 32], v_row[4][MAX_DIM / 64];
+    UNROLL
+    for (int n = 0; n < 2; n++) {
+        const int at = key + key_of(n);
+        const bool there = !tested || (at >= rows->begin && at < rows->end);
+        UNROLL
+        for (int i = 0; i < dim / 32; i++) {
+            k_row[n][i] = load_16(k + row[n] * dim + 32 * i + 8 * t, there);
+        }
+    }
+    UNROLL
+    for (int n = 0; n < 4; n++) {
+        const int at = key + key_of(2 + n);
+        const bool there = !tested || (at >= rows->begin && at < rows->end);
+        UNROLL
+        for (int i = 0; i < dim / 64; i++) {
+            v_row[n][i] = load_16(v + row[2 + n] * dim + 64 * i + 8 * g, there);
+        }
+    }
+
+    float s[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}}; // keys 0-7 and 8-15
+    UNROLL
+    for (int i = 0; i < dim / 16; i++) {
+        UNROLL
+        for (int n = 0; n < 2; n++) {
+            const uint4 x = k_row[n][i / 2];
+            const uint32_t b[2] = {word(x, i % 2 * 2), word(x, i % 2 * 2 + 1)};
+            multiply(s[n], rows->q[i], b, s[n], dtype);
+        }
+    }
+
+    uint32_t p[2][2]; // B of the second product: row g + 8h
+    UNROLL
+    for (int h = 0; h < halves; h++) {
+        float m_new = rows->m[h];
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            const int at = key + i / 2 * 8 + 2 * t + i % 2;
+            float *score = &s[i / 2][2 * h + i % 2];
+            if (tested && (at < rows->seen[h].begin || at >= rows->seen[h].end)) {
+                *score = -INFINITY;
+            }
+            m_new = fmaxf(m_new, *score);
+        }
+        m_new = fmaxf(m_new, __shfl_xor_sync(FULL_MASK, m_new, 1, 32)); // a row is in four lanes
+        m_new = fmaxf(m_new, __shfl_xor_sync(FULL_MASK, m_new, 2, 32));
+        const float reference = m_new == -INFINITY ? 0.0f : m_new; // -inf - -inf is NaN
+        const float alpha = exp2_approx((rows->m[h] - reference) * rows->scale_log2);
+        rows->m[h] = m_new;
+        rows->l[h] *= alpha;
+        UNROLL
+        for (int n = 0; n < 2; n++) {
+            const float low = exp2_approx((s[n][2 * h] - reference) * rows->scale_log2);
+            const float high = exp2_approx((s[n][2 * h + 1] - reference) * rows->scale_log2);
+            rows->l[h] += low + high;
+            p[h][n] = pair_of(low, high, dtype);
+        }
+        UNROLL
+        for (int e = 0; e < 2; e++) { // the rows of o are in other lanes: row g is in lane 4g
+            const float factor = __shfl_sync(FULL_MASK, alpha, 4 * (2 * t + e), 32);
+            UNROLL
+            for (int i = 0; i < dim / 16; i++) {
+                rows->o[h][i][e] *= factor;
+                rows->o[h][i][e + 2] *= factor;
+            }
+        }
+    }
+
+    if (!tested) {
+        const uint32_t all[2] = {0xffffffffu, 0xffffffffu};
+        UNROLL
+        for (int i = 0; i < dim / 16; i++) {
+            uint32_t a[4];
+            pair_values(a, v_row, i, all);
+            UNROLL
+            for (int h = 0; h < halves; h++) {
+                multiply(rows->o[h][i], a, p[h], rows->o[h][i], dtype);
+            }
+        }
+        return;
+    }
+    // Once for each token: a value that the token may not see is 0 in its product, and not only
+    // multiplied by 0. The rows of other tokens do not take the result.
+    for (int token = rows->first; token <= rows->last; token++) {
+        const MaskRange seen = mask_row_keys(rows->mask, token);
+        uint32_t keep[2]; // of a pair of keys
+        UNROLL
+        for (int n = 0; n < 2; n++) {
+            const int at = key + 8 * n + 2 * t;
+            keep[n] = (at >= seen.begin && at < seen.end ? 0x0000ffffu : 0) |
+                      (at + 1 >= seen.begin && at + 1 < seen.end ? 0xffff0000u : 0);
+        }
+        UNROLL
+        for (int i = 0; i < dim / 16; i++) {
+            uint32_t a[4];
+            pair_values(a, v_row, i, keep);
+            UNROLL
+            for (int h = 0; h < halves; h++) {
+                float d[4], *o = rows->o[h][i];
+                multiply(d, a, p[h], o, dtype);
+                UNROLL
+                for (int e = 0; e < 4; e++) {
+                    o[e] = rows->token[h][e % 2] == token ? d[e] : o[e];
+                }
+            }
+        }
+    }
+}
+
+// The lane's part of the tile: Q, and an empty state.
+__device__ __forceinline__ void load_rows(Rows *rows, const SplitKvParams *p, Place place,
+                                          const int dim, const int halves) {
+    const int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    const uint16_t *q = (const uint16_t *)p->q; // [batch][heads_q][len_q][dim]
+    UNROLL
+    for (int h = 0; h < 2; h++) {
+        const bool there = h < halves && g + 8 * h < place.count;
+        const int r = place.row0 + (there ? g + 8 * h : 0);
+        const MaskRange seen = mask_row_keys(rows->mask, r / p->group);
+        rows->seen[h].begin = seen.begin > rows->begin ? seen.begin : rows->begin;
+        rows->seen[h].end = !there ? 0 : seen.end < rows->end ? seen.end : rows->end;
+        rows->m[h] = -INFINITY;
+        rows->l[h] = 0.0f;
+        UNROLL
+        for (int i = 0; i < dim / 32; i++) {
+            const uint4 x = load_16(q + packed_row(p, place.head, r) * dim + 32 * i + 8 * t, there);
+            rows->q[2 * i][h] = x.x;
+            rows->q[2 * i][h + 2] = x.y;
+            rows->q[2 * i + 1][h] = x.z;
+            rows->q[2 * i + 1][h + 2] = x.w;
+        }
+        UNROLL
+        for (int e = 0; e < 4; e++) {
+            const int row = 2 * t + e % 2 + 8 * h;
+            rows->token[h][e % 2] = row < place.count ? (place.row0 + row) / p->group : -1;
+            UNROLL
+            for (int i = 0; i < dim / 16; i++) {
+                rows->o[h][i][e] = 0.0f;
+            }
+        }
+    }
+    rows->scale_log2 = p->scale * LOG2_E;
+}
+
+// The warp's state, to shared memory: of the rows 2t + 8h and 2t + 1 + 8h, dims 8g .. 8g+7 of each
+// 64; m and l of row g + 8h.
+__device__ __forceinline__ void store_rows(States states, const Rows *rows, const int dim,
+                                           const int halves) {
+    const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    UNROLL
+    for (int h = 0; h < halves; h++) {
+        UNROLL
+        for (int e = 0; e < 2; e++) {
+            float *acc = states.acc + ((2 * t + e + 8 * h) * WARPS + warp) * dim + 8 * g;
+            UNROLL
+            for (int i = 0; i < dim / 16; i += 2) {
+                const float *low = rows->o[h][i], *high = rows->o[h][i + 1];
+                *(float4 *)(acc + i / 4 * 64 + i % 4 * 2) =
+                    make_float4(low[e], low[e + 2], high[e], high[e + 2]);
+            }
+        }
+        float l = rows->l[h];
+        l += __shfl_xor_sync(FULL_MASK, l, 1, 32);
+        l += __shfl_xor_sync(FULL_MASK, l, 2, 32);
+        if (t == 0) {
+            states.m[(g + 8 * h) * WARPS + warp] = rows->m[h];
+            states.l[(g + 8 * h) * WARPS + warp] = l;
+        }
+    }
+}
+
+// One block: a part of the keys for a tile of 8 or 16 packed rows (halves 1 or 2) of a KV head.
+__device__ __forceinline__ void attend(const PagedParams *paged, const int dim, const int halves,
+                                       const int dtype, const int one_page) {
+    DYNAMIC_SHARED(float, shared);
+    const SplitKvParams *p = &paged->kv;
+    const int unit = (int)blockIdx.x / p->splits, part = (int)blockIdx.x % p->splits;
+    const int head = unit / p->tiles, row0 = unit % p->tiles * 8 * halves;
+    const int count = p->rows - row0 < 8 * halves ? p->rows - row0 : 8 * halves;
+    Rows rows = {.first = row0 / p->group, .last = (row0 + count - 1) / p->group};
+    rows.mask.len_q = p->len_q;
+    rows.mask.keys = keys_in_use(p, head);
+    rows.mask.causal = p->causal;
+    rows.mask.window = p->window;
+    const MaskRange some = mask_tile_keys(rows.mask, rows.first, rows.last - rows.first + 1);
+    const int parts = parts_of(p, some.end - some.begin);
+    const Place place = {unit, head, row0, count, part, parts};
+    if (part >= parts) {
+        return;
+    }
+    const int begin = some.begin + part * p->part_keys;
+    const int end = begin + p->part_keys < some.end ? begin + p->part_keys : some.end;
+    rows.begin = begin;
+    rows.end = end;
+    // What all rows see ends where the first token's keys end, and begins with the last one's.
+    const int last_begin = mask_row_keys(rows.mask, rows.last).begin;
+    const int first_end = mask_row_keys(rows.mask, rows.first).end;
+    const int all_begin = last_begin > begin ? last_begin : begin;
+    const int all_end = first_end < end ? first_end : end;
+    load_rows(&rows, p, place, dim, halves);
+
+    const int kv_head = head % p->heads_kv, sequence = head / p->heads_kv;
+    const int32_t *restrict table = paged->table + (size_t)sequence * paged->columns; // [columns]
+    const uint16_t *restrict k = (const uint16_t *)p->k; // rows of [dim]
+    const uint16_t *restrict v = (const uint16_t *)p->v; // rows of [dim]
+    int page[LOOKUPS], next[LOOKUPS];
+    size_t row[LOOKUPS];
+    int key = begin / KEYS * KEYS + KEYS * ((int)threadIdx.x / 32);
+    look_up(page, paged, table, key, &rows, one_page);
+    for (; key < end; key += KEYS * WARPS) {
+        look_up(next, paged, table, key + KEYS * WARPS, &rows, one_page);
+        rows_of(row, page, paged, key, kv_head, one_page);
+        if (key >= all_begin && key + KEYS <= all_end) { // all there, and seen by all rows
+            take_keys(&rows, k, v, row, key, dim, halves, dtype, 0);
+        } else {
+            take_keys(&rows, k, v, row, key, dim, halves, dtype, 1);
+        }
+        UNROLL
+        for (int i = 0; i < (one_page ? 1 : LOOKUPS); i++) {
+            page[i] = next[i];
+        }
+    }
+    const States states = states_at(shared, 8 * halves, WARPS, dim);
+    store_rows(states, &rows, dim, halves);
+    finish_part(p, place, states, WARPS, dim, dtype);
+}
+
+// ---- kernels and launches -----------------------------------------------------------------------
+
+// A kernel and its launch. `blocks` of it shall fit on an SM, which bounds a thread's registers.
+#define KERNEL(name, dim, halves, dtype, one_page, blocks)                                         \
+    __global__ void __launch_bounds__(SPLIT_KV_THREADS, blocks)                                    \
+        name(const __grid_constant__ PagedParams p) {                                              \
+        attend(&p, dim, halves, dtype, one_page);                                                  \
+    }                                                                                              \
+    SIMT_KERNEL(name, PagedParams, SPLIT_KV_THREADS);                                              \
+    static AttnStatus name##_launch(PagedParams p, GpuStream stream) {                             \
+        const dim3 grid = {(unsigned)(p.kv.units * p.kv.splits), 1, 1},                            \
+                   block = {SPLIT_KV_THREADS, 1, 1};                                               \
+        return LAUNCH(name, grid, block, STATES_BYTES(8 * (halves), WARPS, dim), stream, p);       \
+    }                                                                                              \
+    static_assert((dim) <= MAX_DIM && (dim) % 64 == 0, "the arrays of Rows")
+
+// Steps of 16 keys that lie in one page, and that may lie in several.
+#define KERNEL_PAIR(name, dim, halves, dtype, blocks)                                              \
+    KERNEL(name##_one_page, dim, halves, dtype, 1, blocks);                                        \
+    KERNEL(name##_any_page, dim, halves, dtype, 0, 2);                                             \
+    static AttnStatus name##_launch(PagedParams p, GpuStream stream) {                             \
+        return p.page_size % KEYS == 0 ? name##_one_page_launch(p, stream)                         \
+                                       : name##_any_page_launch(p, stream);                        \
+    }                                                                                              \
+    static_assert(KEYS == 16, "rows of B")
+
+// The kernels of one storage type: 8 rows where a KV head has no more, else 16.
+#define KERNELS(name, dtype)                                                                       \
+    KERNEL_PAIR(name##_64_8, 64, 1, dtype, 4);                                                     \
+    KERNEL_PAIR(name##_64_16, 64, 2, dtype, 4);                                                    \
+    KERNEL_PAIR(name##_128_8, 128, 1, dtype, 3);                                                   \
+    KERNEL_PAIR(name##_128_16, 128, 2, dtype, 2);                                                  \
+    static AttnStatus name##_run(PagedParams p, GpuStream stream) {                                \
+        if (p.kv.dim == 64) {                                                                      \
+            return p.kv.rows <= 8 ? name##_64_8_launch(p, stream)                                  \
+                                  : name##_64_16_launch(p, stream);                                \
+        }                                                                                          \
+        return p.kv.rows <= 8 ? name##_128_8_launch(p, stream) : name##_128_16_launch(p, stream);  \
+    }                                                                                              \
+    static_assert(dtype != DTYPE_F32, "a 16-bit type")
+
+KERNELS(paged_mma_f16, DTYPE_F16);
+KERNELS(paged_mma_bf16, DTYPE_BF16);
+
+AttnStatus ENTRY(paged_mma)(const AttnShape *shape, DType dtype, const void *q,
+                            const PagedCache *cache, void *o, float *lse, int64_t splits,
+                            void *workspace, GpuStream stream) {
+    PagedParams p;
+    const AttnStatus status =
+        paged_prepare(&p, PAGED_MMA, shape, dtype, q, cache, o, lse, splits, workspace);
+    if (status != ATTN_OK || p.kv.units == 0) {
+        return status;
+    }
+    return dtype == DTYPE_F16 ? paged_mma_f16_run(p, stream) : paged_mma_bf16_run(p, stream);
+}
