@@ -59,16 +59,16 @@ END_TEST
 
 START_TEST(shared_memory_is_nan_in_every_block) {
     enum { BLOCKS = 5 };
+    typedef AttnStatus Fresh(unsigned(*found)[3], int blocks, int dynamic_bytes);
+    static Fresh *const builds[3] = GPU_BUILDS(probe_fresh);
     static const int sizes[] = {0, 4, 20, 1000, 48 * 1024 - 1024};
     simt_settings()->uninitialised_ok = true; // to look at it is the point
     simt_settings()->workers = 1;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         unsigned(*found)[3] = simt_test_array(GPU_SIMT, "found", BLOCKS, sizeof *found, NULL);
         ck_assert(simt_test_begin(_i));
-        ck_assert_msg((simt_test_places[_i].target == GPU_TRACE
-                           ? probe_fresh_trace
-                           : probe_fresh_simt)(found, BLOCKS, sizes[i]) == ATTN_OK,
-                      "%s", attn_last_error());
+        ck_assert_msg(builds[simt_test_places[_i].target](found, BLOCKS, sizes[i]) == ATTN_OK, "%s",
+                      attn_last_error());
         for (int block = 0; block < BLOCKS; block++) {
             ck_assert_uint_eq(found[block][0], 0xffffffffU);
             ck_assert_uint_eq(found[block][1], 0xffffffffU);

@@ -179,6 +179,7 @@ static void expect_csr(const Pattern *p, int64_t block_q, int64_t block_k) {
     expect_int("key_blocks", csr.key_blocks, key_blocks);
     if (csr.offsets == NULL) {
         grade_fail("offsets is NULL, expected %lld entries", (long long)query_blocks + 1);
+        return;
     }
     expect_int("offsets[0]", csr.offsets[0], 0);
     for (int64_t i = 0, next = 1; i < query_blocks; i++, next++) {
@@ -191,6 +192,7 @@ static void expect_csr(const Pattern *p, int64_t block_q, int64_t block_k) {
         if (listed > at && (csr.blocks == NULL || csr.full == NULL)) {
             grade_fail("%s is NULL, expected %lld entries or more",
                        csr.blocks == NULL ? "blocks" : "full", (long long)listed);
+            return;
         }
         for (int64_t j = 0; j < key_blocks; j++) {
             const TileClass class = class_by_pairs(p, block_q, block_k, i, j);
