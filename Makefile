@@ -185,7 +185,7 @@ $(BUILD)/launches: $(call obj,tests/peers/launches.c $(STEP_SRC)) $(call cu_obj,
 
 # ---- tests --------------------------------------------------------------------------------------
 .PHONY: test test-full test-build sanitize need-check need-jansson
-test: need-check need-jansson ## every test once; ends with "N passed, N failed" (5 minutes, two cores)
+test: need-check need-jansson ## every test once; ends with "N passed, N failed" (6 minutes, two cores)
 	@$(MAKE) --no-print-directory $(jobs) test-build
 	@BUILD=$(BUILD) tests/run.sh quick
 

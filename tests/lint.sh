@@ -1,5 +1,6 @@
 #!/bin/sh
 # Static analysis: cppcheck and clang-tidy (.clang-tidy says which checks). Exit 0 only when clean.
+# LINT_QUICK=1 leaves out clang's path-sensitive analyzer, which takes nine tenths of the time.
 set -eu
 for tool in cppcheck clang-tidy; do
     command -v $tool >/dev/null || {
@@ -7,6 +8,9 @@ for tool in cppcheck clang-tidy; do
         exit 2
     }
 done
+skipped=
+[ -z "${LINT_QUICK:-}" ] || skipped='--checks=-clang-analyzer-*'
+export skipped
 files=$(find common chapters tests solutions -name '*.c' | sort)
 cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
     --suppress=missingIncludeSystem --error-exitcode=1 -j "$(nproc)" -I . $files
@@ -17,6 +21,6 @@ for file in $files; do
     *) echo "$file -I." ;;
     esac
 done | xargs -P "$(nproc)" -L 1 sh -c \
-    'clang-tidy --quiet --warnings-as-errors="*" "$0" -- -std=c11 -D_GNU_SOURCE -DGPU_HAVE_CUDA=0 \
+    'clang-tidy --quiet --warnings-as-errors="*" $skipped "$0" -- -std=c11 -D_GNU_SOURCE -DGPU_HAVE_CUDA=0 \
         -DGPU_HAVE_TRACE=1 -I. "$1" 2>/dev/null'
 echo 'lint: clean'
