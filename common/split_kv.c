@@ -35,6 +35,7 @@ int64_t split_kv_choose(int64_t units, int64_t keys, int64_t slots, int64_t min_
         if (work >= (double)best_time * (double)slots) {
             break;
         }
+        // Where some of s parts have no key, fewer parts of the same size were tried before.
         const int64_t time = ceil_div(units * s, slots) * (ceil_div(keys, s) + block_cost);
         if (time < best_time) {
             best = s;

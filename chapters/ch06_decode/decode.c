@@ -2,6 +2,8 @@
 // and how many splits to take.
 #include "chapters/ch06_decode/decode.h"
 
+#include "common/split_kv.h"
+
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -205,31 +207,14 @@ const DecodeRung decode_rungs[DECODE_RUNGS] = {
 
 // ---- how many splits ----------------------------------------------------------------------------
 
+// Later chapters choose by the same model: it stands in common/split_kv.c.
 double decode_waves(double blocks, double slots) {
-    return slots > 0 ? blocks / slots : 0;
+    return split_kv_waves(blocks, slots);
 }
 
 int64_t choose_splits(int64_t units, int64_t keys, int64_t slots, int64_t min_keys,
                       int64_t block_cost) {
-    if (units < 1 || keys < 1 || slots < 1) {
-        return 1;
-    }
-    const int64_t most = min_keys > 0 ? keys / min_keys : keys;
-    int64_t best = 1, best_time = ceil_div(units, slots) * (keys + block_cost);
-    for (int64_t s = 2; s <= most; s++) {
-        // However its waves fall out, time(s) is at least all of the work over the slots.
-        const double work = (double)units * ((double)keys + (double)s * (double)block_cost);
-        if (work >= (double)best_time * (double)slots) {
-            break;
-        }
-        const int64_t part = ceil_div(keys, s), parts = ceil_div(keys, part);
-        const int64_t time = ceil_div(units * parts, slots) * (part + block_cost);
-        if (time < best_time) {
-            best = s;
-            best_time = time;
-        }
-    }
-    return best;
+    return split_kv_choose(units, keys, slots, min_keys, block_cost);
 }
 
 // The mean of the entries' lengths, rounded up.
