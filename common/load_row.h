@@ -121,14 +121,18 @@ __device__ __forceinline__ void widen(float *x, Eight eight, const int dtype) {
     }
 }
 
+// x, rounded to a 16-bit storage type.
+__device__ __forceinline__ unsigned bits_of(float x, int dtype) {
+    return dtype == DTYPE_F16 ? __half_as_ushort(__float2half_rn(x))
+                              : __bfloat16_as_ushort(__float2bfloat16_rn(x));
+}
+
 // row[c] = x, rounded to the storage type.
 __device__ __forceinline__ void store_element(void *row, int c, float x, int dtype) {
     if (dtype == DTYPE_F32) {
         ((float *)row)[c] = x;
-    } else if (dtype == DTYPE_F16) {
-        ((unsigned short *)row)[c] = __half_as_ushort(__float2half_rn(x));
     } else {
-        ((unsigned short *)row)[c] = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+        ((unsigned short *)row)[c] = (unsigned short)bits_of(x, dtype);
     }
 }
 

@@ -3,8 +3,8 @@
 // state: m, l and acc of every row. The states become one (merge_groups), which is a part; whoever
 // finishes last merges the parts (merge_parts).
 //
-// Blocks have SPLIT_KV_THREADS threads. Arguments declared `const int` after the others are
-// constants at every call. dim is a row's, head_dim the kernel's: dim <= head_dim.
+// Blocks that use State have SPLIT_KV_THREADS threads. Arguments declared `const int` after the
+// others are constants at every call. dim is a row's, head_dim the kernel's: dim <= head_dim.
 #ifndef COMMON_MERGE_PARTS_H
 #define COMMON_MERGE_PARTS_H
 
@@ -153,15 +153,38 @@ __device__ __forceinline__ void store_state(States states, const State *state, C
     }
 }
 
-// The states become one by chapter 3's merge: O and LSE where there is one part, else the part's.
+// Columns c .. c + 3 of a row [dim] = x, those before dim; at once where rows begin at multiples of
+// eight elements.
+__device__ __forceinline__ void store_four(void *row, int c, const float *x, int dim, int vectors,
+                                           const int dtype) {
+    if (vectors && dtype == DTYPE_F32) {
+        *(float4 *)((float *)row + c) = make_float4(x[0], x[1], x[2], x[3]);
+        return;
+    }
+    if (vectors) {
+        *(uint2 *)((unsigned short *)row + c) =
+            make_uint2(bits_of(x[0], dtype) | bits_of(x[1], dtype) << 16,
+                       bits_of(x[2], dtype) | bits_of(x[3], dtype) << 16);
+        return;
+    }
+    UNROLL
+    for (int e = 0; e < 4; e++) {
+        if (c + e < dim) {
+            store_element(row, c + e, x[e], dtype);
+        }
+    }
+}
+
+// The states become one by chapter 3's merge: O and LSE where there is one part, else the part's. A
+// thread has four columns of a row.
 __device__ __forceinline__ void merge_groups(const SplitKvParams *p, Place place, States states,
                                              const int groups, const int head_dim,
                                              const int dtype) {
-    const int dim = p->dim;
-    for (int r = 0; r < place.count; r++) {
+    const int dim = p->dim, pieces = (dim + 3) / 4;
+    for (int i = (int)threadIdx.x; i < place.count * pieces; i += (int)blockDim.x) {
+        const int r = i / pieces, c = i % pieces * 4;
         const float *m = states.m + r * groups, *l = states.l + r * groups;
-        const float *acc = states.acc + r * groups * head_dim;
-        float m_all = -INFINITY, l_all = 0.0f, weight[SPLIT_KV_THREADS / 8];
+        float m_all = -INFINITY, l_all = 0.0f, sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         UNROLL
         for (int g = 0; g < groups; g++) {
             m_all = fmaxf(m_all, m[g]);
@@ -169,26 +192,28 @@ __device__ __forceinline__ void merge_groups(const SplitKvParams *p, Place place
         const float reference = m_all == -INFINITY ? 0.0f : m_all;
         UNROLL
         for (int g = 0; g < groups; g++) {
-            weight[g] = exp2_approx((m[g] - reference) * (p->scale * LOG2_E));
-            l_all += weight[g] * l[g];
+            const float weight = exp2_approx((m[g] - reference) * (p->scale * LOG2_E));
+            const float4 acc = *(const float4 *)(states.acc + (r * groups + g) * head_dim + c);
+            l_all += weight * l[g];
+            sum[0] += weight * acc.x;
+            sum[1] += weight * acc.y;
+            sum[2] += weight * acc.z;
+            sum[3] += weight * acc.w;
         }
         const float factor = l_all == 0.0f ? 0.0f : 1.0f / l_all; // 0: no key is seen
+        UNROLL
+        for (int e = 0; e < 4; e++) {
+            sum[e] *= factor;
+        }
         const float lse = m_all * p->scale + logf(l_all);
         const size_t row = packed_row(p, place.head, place.row0 + r);
         const size_t at = row * p->splits + place.part; // of the workspace
-        for (int c = (int)threadIdx.x; c < dim; c += SPLIT_KV_THREADS) {
-            float sum = 0.0f;
-            UNROLL
-            for (int g = 0; g < groups; g++) {
-                sum += weight[g] * acc[g * head_dim + c];
-            }
-            if (place.parts == 1) {
-                store_element((char *)p->o + bytes_of(row * dim, dtype), c, sum * factor, dtype);
-            } else {
-                p->part_o[at * dim + c] = sum * factor;
-            }
+        if (place.parts == 1) {
+            store_four((char *)p->o + bytes_of(row * dim, dtype), c, sum, dim, p->vectors, dtype);
+        } else {
+            store_four(p->part_o + at * dim, c, sum, dim, dim % 4 == 0, DTYPE_F32);
         }
-        if (threadIdx.x == 0) {
+        if (c == 0) {
             *(place.parts == 1 ? p->lse + row : p->part_lse + at) = lse;
         }
     }
@@ -256,10 +281,9 @@ __device__ __forceinline__ void merge_row(const SplitKvParams *p, size_t row, in
     const float factor = l == 0.0f ? 0.0f : 1.0f / l;
     UNROLL
     for (int e = 0; e < 4; e++) {
-        if (fours || c + e < dim) {
-            store_element((char *)p->o + bytes_of(row * dim, dtype), c + e, acc[e] * factor, dtype);
-        }
+        acc[e] *= factor;
     }
+    store_four((char *)p->o + bytes_of(row * dim, dtype), c, acc, dim, p->vectors, dtype);
     if (c == 0) {
         p->lse[row] = m + logf(l);
     }
@@ -269,7 +293,7 @@ __device__ __forceinline__ void merge_row(const SplitKvParams *p, size_t row, in
 // so that it needs no other thread, and the rows of a tile do not wait for each other.
 __device__ __forceinline__ void merge_parts(const SplitKvParams *p, Place place, const int dtype) {
     const int pieces = (p->dim + 3) / 4;
-    for (int i = (int)threadIdx.x; i < place.count * pieces; i += SPLIT_KV_THREADS) {
+    for (int i = (int)threadIdx.x; i < place.count * pieces; i += (int)blockDim.x) {
         const size_t row = packed_row(p, place.head, place.row0 + i / pieces);
         if (p->dim % 4 == 0) {
             merge_row(p, row, i % pieces * 4, place.parts, dtype, 1);

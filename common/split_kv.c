@@ -83,14 +83,15 @@ static int64_t parts_of(const AttnShape *shape, int64_t tile_rows, int64_t split
     return keys == 0 ? 1 : ceil_div(keys, keys_of_part(shape, tile_rows, splits));
 }
 
-int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots) {
+int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots,
+                        int64_t block_cost) {
     int64_t sum = 0;
     for (int64_t b = 0; b < shape->batch; b++) {
         sum += tile_keys(shape, tile_rows, attn_keys(shape, b));
     }
     const int64_t keys = shape->batch > 0 ? ceil_div(sum, shape->batch) : 0; // their mean
-    const int64_t splits = split_kv_choose(units_of(shape, tile_rows), keys, slots,
-                                           SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST);
+    const int64_t splits =
+        split_kv_choose(units_of(shape, tile_rows), keys, slots, SPLIT_KV_MIN_KEYS, block_cost);
     // As many keys to a part, but of len_kv keys.
     return keys > 0 ? ceil_div(shape->len_kv, ceil_div(keys, splits)) : 1;
 }
@@ -227,7 +228,7 @@ AttnStatus split_kv_prepare(SplitKvParams *params, const AttnShape *shape, DType
         .part_keys = 1,
         .scale = fmaxf((float)attn_scale(shape), FLT_MIN), // not 0: -inf * 0 is NaN
         .vectors = shape->dim % 8 == 0 && is_aligned(q, eight) && is_aligned(k, eight) &&
-                   is_aligned(v, eight),
+                   is_aligned(v, eight) && is_aligned(o, eight),
     };
     if (attn_count_lse(shape) > 0) {
         const Layout layout = layout_of(shape, tile_rows, splits);

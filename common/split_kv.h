@@ -16,7 +16,8 @@ extern "C" {
 // without splitting: one part is made of all keys, whatever splits is.
 enum { SPLIT_KV_MAX_UNITS = 1 << 14 };
 enum { SPLIT_KV_THREADS = 128 }; // of a block
-// The fewest keys that are worth a block of their own, and what a block costs besides its keys.
+// The fewest keys that are worth a block of their own, and what a block costs besides its keys, in
+// keys: where several of SPLIT_KV_THREADS share an SM, and fill in for each other.
 enum { SPLIT_KV_MIN_KEYS = 64, SPLIT_KV_BLOCK_COST = 64 };
 
 // Blocks over the blocks that a GPU holds at a time: 1 is a full wave. 0 where slots is 0.
@@ -69,9 +70,10 @@ AttnStatus split_kv_prepare(SplitKvParams *params, const AttnShape *shape, DType
                             const int32_t *kv_lens, int64_t tile_rows, int64_t splits,
                             int64_t max_dim, void *workspace);
 
-// Parts of len_kv for a device that holds `slots` blocks at a time; ragged lengths
-// (shape->kv_lens) are cut as their mean length asks.
-int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots);
+// Parts of len_kv for a device that holds `slots` blocks at a time, each at a fixed cost of
+// block_cost keys; ragged lengths (shape->kv_lens) are cut as their mean length asks.
+int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots,
+                        int64_t block_cost);
 
 #ifdef __cplusplus
 }

@@ -65,7 +65,10 @@ AttnStatus gqa_prepare(SplitKvParams *params, int rung, const AttnShape *shape, 
     }
     if (rung == GQA_MMA && params->units > 0 && !params->vectors) {
         return attn_fail(ATTN_ERR_UNSUPPORTED,
-                         "q, k, v: gqa_mma takes tensors that are aligned to 16 bytes");
+                         "q, k, v, o: gqa_mma takes tensors that are aligned to 16 bytes");
+    }
+    if (rung == GQA_MMA && params->part_keys < GQA_MMA_KEYS) {
+        params->part_keys = GQA_MMA_KEYS;
     }
     params->heads_kv = (int)shape->heads_kv;
     return ATTN_OK;
@@ -84,14 +87,11 @@ static int64_t head_dim_of(int64_t dim) {
     return dim == 128 ? 128 : dim <= 64 ? 64 : 256;
 }
 
-// Registers of a thread, as the kernels' launch bounds allow them.
+// Registers of a thread, as the kernels' launch bounds allow them to gqa_naive and gqa.
 static int registers_of(int rung, const AttnShape *shape, DType dtype) {
     enum { TWO_BLOCKS = 255, THREE_BLOCKS = 168, FOUR_BLOCKS = 128, SIX_BLOCKS = 80 };
     const int64_t rows = gqa_rungs[rung].tile_rows(shape);
     const bool narrow = dtype_size(dtype) == 2;
-    if (rung == GQA_MMA) {
-        return shape->dim == 64 ? FOUR_BLOCKS : rows == 8 ? THREE_BLOCKS : TWO_BLOCKS;
-    }
     if (shape->dim != head_dim_of(shape->dim) || rows == 8) {
         return TWO_BLOCKS;
     }
@@ -105,13 +105,16 @@ static int64_t splits_of(int rung, const AttnShape *shape, DType dtype,
                          const GpuProperties *properties) {
     const AttnShape own = shape_of(rung, shape);
     const int64_t rows = gqa_rungs[rung].tile_rows(shape), head_dim = head_dim_of(shape->dim);
-    // Groups of lanes that have a state of their own: warps, or head_dim / 8 lanes each.
-    const int64_t groups =
-        rung == GQA_MMA ? SPLIT_KV_THREADS / 32 : SPLIT_KV_THREADS * 8 / head_dim;
-    const size_t shared = sizeof(float) * (size_t)(rows * groups * (head_dim + 2));
-    const int blocks = gpu_blocks_per_multiprocessor(properties, SPLIT_KV_THREADS,
-                                                     registers_of(rung, shape, dtype), shared);
-    return split_kv_splits(&own, rows, (int64_t)properties->multiprocessors * blocks);
+    int blocks = shape->dim == 64 ? 2 : 1; // of gqa_mma on an SM, by its launch bounds
+    int64_t block_cost = GQA_MMA_BLOCK_COST;
+    if (rung != GQA_MMA) {
+        const int64_t groups = SPLIT_KV_THREADS * 8 / head_dim; // of lanes that have a state
+        const size_t shared = sizeof(float) * (size_t)(rows * groups * (head_dim + 2));
+        blocks = gpu_blocks_per_multiprocessor(properties, SPLIT_KV_THREADS,
+                                               registers_of(rung, shape, dtype), shared);
+        block_cost = SPLIT_KV_BLOCK_COST;
+    }
+    return split_kv_splits(&own, rows, (int64_t)properties->multiprocessors * blocks, block_cost);
 }
 
 #define RUNG_FUNCTIONS(name, rung)                                                                 \

@@ -2,11 +2,16 @@
 // by 16 x 8 numbers, whether all of them are used or not. With 8 rows used, or 4, a step takes a
 // tenth of the instructions that its bytes leave time for.
 //
-// A warp takes 16 keys at a time, on its own, and keeps its own state (m, l, O) of each row. K and
-// V go from global memory straight into the fragments, 16 bytes a load, with no shared memory: that
-// a lane holds eight neighbours, and not the pairs that the instruction wants, is a matter of
-// names. A product does not depend on the order in which it is summed, nor on which row or column
-// is called which, as long as all fragments agree. Lane l = 4g + t:
+// A warp takes 16 keys at a time, on its own, and keeps its own state (m, l, O) of each row. Steps
+// of 16 keys are dealt out in turns: to the warps of a block, and to the blocks that share the
+// tile, so that all of them walk through the keys side by side. K is loaded a step ahead: into the
+// registers that Q K^T has just read, before the softmax. So a warp has loads under way while it
+// computes.
+//
+// K and V go from global memory straight into the fragments, 16 bytes a load, with no shared
+// memory: that a lane holds eight neighbours, and not the pairs that the instruction wants, is a
+// matter of names. A product does not depend on the order in which it is summed, nor on which row
+// or column is called which, as long as all fragments agree. Lane l = 4g + t:
 //
 //     Q K^T     16 rows (A) by 8 keys (B), twice. Dims 8t .. 8t+7 of 32 are called columns 2t,
 //               2t+1, 2t+8, 2t+9 of one instruction and of the next. Key g is column g of B.
@@ -26,18 +31,18 @@
 #define PARTS_AHEAD 16 // of the merge: the registers are there
 #include "common/merge_parts.h"
 
-enum { WARPS = SPLIT_KV_THREADS / 32, KEYS = 16, MAX_DIM = 128 };
+enum { THREADS = GQA_MMA_THREADS, WARPS = THREADS / 32, KEYS = 16, MAX_DIM = 128 };
+static_assert(KEYS * WARPS == GQA_MMA_KEYS, "a block's step");
 
 // What a lane has of a tile of 8 rows, or of 16 in two halves (h = 0, 1).
 typedef struct Rows {
     uint32_t q[MAX_DIM / 16][4]; // A of each instruction: rows g and g + 8
-    MaskRange seen[2];           // the keys that row g + 8h sees, up to `end`
+    MaskRange seen[2];           // the keys that row g + 8h sees
     float m[2], l[2];            // of row g + 8h; m: of scores not yet scaled; l: this lane's keys
     float o[2][MAX_DIM / 16][4]; // C of each instruction: rows 2t + 8h, 2t + 1 + 8h; two dims
     int token[2][2];             // of the rows of o; -1: there is no such row
     Mask mask;
     int first, last; // tokens of the tile
-    int end;         // keys from here on are not the block's
     float scale_log2;
 } Rows;
 
@@ -72,8 +77,47 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high, const int dty
     return x.bits;
 }
 
-__device__ __forceinline__ uint4 load_16(const uint16_t *from, bool there) {
-    return there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
+// K of 16 keys from `key` on: the lane's dims 8t .. of keys g and g + 8, k being those of key g.
+// What is not there, from `end` on, is not loaded: the registers keep what they had, and it is
+// hidden.
+__device__ __forceinline__ void load_keys(uint4 k_row[2][MAX_DIM / 32], const uint16_t *k, int key,
+                                          int end, const int dim) {
+    const int g = (int)threadIdx.x % 32 / 4;
+    UNROLL
+    for (int n = 0; n < 2; n++) {
+        if (key + 8 * n + g < end) {
+            UNROLL
+            for (int i = 0; i < dim / 32; i++) {
+                k_row[n][i] = __ldcs((const uint4 *)(k + 8 * n * dim + 32 * i));
+            }
+        }
+    }
+}
+
+// V of them: the lane's dims 8g .. of keys 2t, 2t + 1, 2t + 8, 2t + 9, v being those of key 2t.
+__device__ __forceinline__ void load_values(uint4 v_row[4][MAX_DIM / 64], const uint16_t *v,
+                                            int key, int end, const int dim) {
+    const int t = (int)threadIdx.x % 4;
+    UNROLL
+    for (int n = 0; n < 4; n++) {
+        const int at = n / 2 * 8 + n % 2;
+        if (key + at + 2 * t < end) {
+            UNROLL
+            for (int i = 0; i < dim / 64; i++) {
+                v_row[n][i] = __ldcs((const uint4 *)(v + at * dim + 64 * i));
+            }
+        }
+    }
+}
+
+// Something for the registers to keep where nothing is loaded.
+__device__ __forceinline__ void clear_loads(uint4 k_row[2][MAX_DIM / 32],
+                                            uint4 v_row[4][MAX_DIM / 64]) {
+    UNROLL
+    for (int i = 0; i < MAX_DIM / 16; i++) {
+        k_row[i / 4][i % 4] = make_uint4(0, 0, 0, 0);
+        v_row[i / 2][i % 2] = make_uint4(0, 0, 0, 0);
+    }
 }
 
 // A of instruction i of V^T P^T: word i % 4 of two keys at a time becomes the pair of their dims
@@ -89,32 +133,17 @@ __device__ __forceinline__ void pair_values(uint32_t *a, uint4 v_row[4][MAX_DIM 
     }
 }
 
-// Sixteen keys from `key` on. k and v are the lane's: dims 8t .. of key g, dims 8g .. of key 2t.
-// Where `tested`, keys may be missing, or hidden from some rows.
-__device__ __forceinline__ void take_keys(Rows *rows, const uint16_t *k, const uint16_t *v, int key,
-                                          const int dim, const int halves, const int dtype,
-                                          const int tested) {
-    const int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    uint4 k_row[2][MAX_DIM / 32], v_row[4][MAX_DIM / 64];
+// S = Q K^T: rows g and g + 8, keys 2t and 2t + 1, of keys 0-7 and of 8-15.
+__device__ __forceinline__ void score_keys(float s[2][4], const Rows *rows,
+                                           uint4 k_row[2][MAX_DIM / 32], const int dim,
+                                           const int dtype) {
     UNROLL
     for (int n = 0; n < 2; n++) {
         UNROLL
-        for (int i = 0; i < dim / 32; i++) {
-            const bool there = !tested || key + 8 * n + g < rows->end;
-            k_row[n][i] = load_16(k + 8 * n * dim + 32 * i, there);
+        for (int i = 0; i < 4; i++) {
+            s[n][i] = 0.0f;
         }
     }
-    UNROLL
-    for (int n = 0; n < 4; n++) {
-        UNROLL
-        for (int i = 0; i < dim / 64; i++) {
-            const int at = n / 2 * 8 + n % 2;
-            const bool there = !tested || key + at + 2 * t < rows->end;
-            v_row[n][i] = load_16(v + at * dim + 64 * i, there);
-        }
-    }
-
-    float s[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}}; // keys 0-7 and 8-15
     UNROLL
     for (int i = 0; i < dim / 16; i++) {
         UNROLL
@@ -124,7 +153,14 @@ __device__ __forceinline__ void take_keys(Rows *rows, const uint16_t *k, const u
             multiply(s[n], rows->q[i], b, s[n], dtype);
         }
     }
+}
 
+// The softmax of 16 keys from `key` on, whose scores are s, and V^T P^T. Where `tested`, keys may
+// be missing, or hidden from some rows.
+__device__ __forceinline__ void take_keys(Rows *rows, float s[2][4], uint4 v_row[4][MAX_DIM / 64],
+                                          int key, const int dim, const int halves, const int dtype,
+                                          const int tested) {
+    const int t = (int)threadIdx.x % 4;
     uint32_t p[2][2]; // B of the second product: row g + 8h
     UNROLL
     for (int h = 0; h < halves; h++) {
@@ -204,7 +240,7 @@ __device__ __forceinline__ void take_keys(Rows *rows, const uint16_t *k, const u
 }
 
 // The lane's part of the tile: Q, and an empty state.
-__device__ __forceinline__ void load_rows(Rows *rows, const SplitKvParams *p, Place place, int end,
+__device__ __forceinline__ void load_rows(Rows *rows, const SplitKvParams *p, Place place,
                                           const int dim, const int halves) {
     const int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     const uint16_t *q = (const uint16_t *)p->q; // [batch][heads_q][len_q][dim]
@@ -212,14 +248,14 @@ __device__ __forceinline__ void load_rows(Rows *rows, const SplitKvParams *p, Pl
     for (int h = 0; h < 2; h++) {
         const bool there = h < halves && g + 8 * h < place.count;
         const int r = place.row0 + (there ? g + 8 * h : 0);
-        const MaskRange seen = mask_row_keys(rows->mask, r / p->group);
-        rows->seen[h].begin = seen.begin;
-        rows->seen[h].end = !there ? 0 : seen.end < end ? seen.end : end;
+        rows->seen[h] = mask_row_keys(rows->mask, r / p->group);
+        rows->seen[h].end = there ? rows->seen[h].end : 0;
         rows->m[h] = -INFINITY;
         rows->l[h] = 0.0f;
         UNROLL
         for (int i = 0; i < dim / 32; i++) {
-            const uint4 x = load_16(q + packed_row(p, place.head, r) * dim + 32 * i + 8 * t, there);
+            const uint16_t *from = q + packed_row(p, place.head, r) * dim + 32 * i + 8 * t;
+            const uint4 x = there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
             rows->q[2 * i][h] = x.x;
             rows->q[2 * i][h + 2] = x.y;
             rows->q[2 * i + 1][h] = x.z;
@@ -235,7 +271,6 @@ __device__ __forceinline__ void load_rows(Rows *rows, const SplitKvParams *p, Pl
             }
         }
     }
-    rows->end = end;
     rows->scale_log2 = p->scale * LOG2_E;
 }
 
@@ -266,7 +301,13 @@ __device__ __forceinline__ void store_rows(States states, const Rows *rows, cons
     }
 }
 
-// One block: a part of the keys for a tile of 8 or 16 packed rows (halves 1 or 2) of a KV head.
+// The key a step on, or `end` where it is not before it.
+__device__ __forceinline__ int step_on(int key, int step, int end) {
+    return step < end - key ? key + step : end;
+}
+
+// One block: every parts-th step of the keys for a tile of 8 or 16 packed rows (halves 1 or 2) of a
+// KV head.
 __device__ __forceinline__ void attend(const SplitKvParams *p, const int dim, const int halves,
                                        const int dtype) {
     DYNAMIC_SHARED(float, shared);
@@ -284,27 +325,34 @@ __device__ __forceinline__ void attend(const SplitKvParams *p, const int dim, co
     if (part >= parts) {
         return;
     }
-    const int begin = some.begin + part * p->part_keys;
-    const int end = begin + p->part_keys < some.end ? begin + p->part_keys : some.end;
     // What all rows see ends where the first token's keys end, and begins with the last one's.
     const int all_begin = mask_row_keys(rows.mask, rows.last).begin;
-    const int first_end = mask_row_keys(rows.mask, rows.first).end;
-    const int all_end = first_end < end ? first_end : end;
-    load_rows(&rows, p, place, end, dim, halves);
+    const int all_end = mask_row_keys(rows.mask, rows.first).end;
 
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    int key = begin + KEYS * warp;
-    const size_t first = ((size_t)head * p->len_kv + (key < end ? key : 0)) * dim;
+    const int step = KEYS * WARPS * parts;
+    int key = some.begin + KEYS * (WARPS * part + warp);
+    const size_t first = ((size_t)head * p->len_kv + (key < some.end ? key : 0)) * dim;
     const uint16_t *restrict k = (const uint16_t *)p->k + first + g * dim + 8 * t;
     const uint16_t *restrict v = (const uint16_t *)p->v + first + 2 * t * dim + 8 * g;
-    for (; key < end; key += KEYS * WARPS) {
+    uint4 k_row[2][MAX_DIM / 32], v_row[4][MAX_DIM / 64];
+    clear_loads(k_row, v_row);
+    load_keys(k_row, k, key, some.end, dim);
+    load_rows(&rows, p, place, dim, halves);
+    while (key < some.end) {
+        load_values(v_row, v, key, some.end, dim);
+        float s[2][4];
+        score_keys(s, &rows, k_row, dim, dtype);
+        k += (size_t)step * dim;
+        v += (size_t)step * dim;
+        const int next = step_on(key, step, some.end);
+        load_keys(k_row, k, next, some.end, dim);        // K has been used: the next step's
         if (key >= all_begin && key + KEYS <= all_end) { // all there, and seen by all rows
-            take_keys(&rows, k, v, key, dim, halves, dtype, 0);
+            take_keys(&rows, s, v_row, key, dim, halves, dtype, 0);
         } else {
-            take_keys(&rows, k, v, key, dim, halves, dtype, 1);
+            take_keys(&rows, s, v_row, key, dim, halves, dtype, 1);
         }
-        k += KEYS * WARPS * dim;
-        v += KEYS * WARPS * dim;
+        key = next;
     }
     const States states = states_at(shared, 8 * halves, WARPS, dim);
     store_rows(states, &rows, dim, halves);
@@ -315,24 +363,28 @@ __device__ __forceinline__ void attend(const SplitKvParams *p, const int dim, co
 
 // A kernel and its launch. `blocks` of it shall fit on an SM, which bounds a thread's registers.
 #define KERNEL(name, dim, halves, dtype, blocks)                                                   \
-    __global__ void __launch_bounds__(SPLIT_KV_THREADS, blocks)                                    \
+    __global__ void __launch_bounds__(THREADS, blocks)                                             \
         name(const __grid_constant__ SplitKvParams p) {                                            \
         attend(&p, dim, halves, dtype);                                                            \
     }                                                                                              \
-    SIMT_KERNEL(name, SplitKvParams, SPLIT_KV_THREADS);                                            \
+    SIMT_KERNEL(name, SplitKvParams, THREADS);                                                     \
     static AttnStatus name##_launch(SplitKvParams p, GpuStream stream) {                           \
-        const dim3 grid = {(unsigned)(p.units * p.splits), 1, 1},                                  \
-                   block = {SPLIT_KV_THREADS, 1, 1};                                               \
-        return LAUNCH(name, grid, block, STATES_BYTES(8 * (halves), WARPS, dim), stream, p);       \
+        const size_t bytes = STATES_BYTES(8 * (halves), WARPS, dim);                               \
+        const AttnStatus status = SHARED_OPT_IN(name, bytes);                                      \
+        if (status != ATTN_OK) {                                                                   \
+            return status;                                                                         \
+        }                                                                                          \
+        const dim3 grid = {(unsigned)(p.units * p.splits), 1, 1}, block = {THREADS, 1, 1};         \
+        return LAUNCH(name, grid, block, bytes, stream, p);                                        \
     }                                                                                              \
     static_assert((dim) <= MAX_DIM && (dim) % 64 == 0, "the arrays of Rows")
 
 // The kernels of one storage type: 8 rows where a KV head has no more, else 16.
 #define KERNELS(name, dtype)                                                                       \
-    KERNEL(name##_64_8, 64, 1, dtype, 4);                                                          \
-    KERNEL(name##_64_16, 64, 2, dtype, 4);                                                         \
-    KERNEL(name##_128_8, 128, 1, dtype, 3);                                                        \
-    KERNEL(name##_128_16, 128, 2, dtype, 2);                                                       \
+    KERNEL(name##_64_8, 64, 1, dtype, 2);                                                          \
+    KERNEL(name##_64_16, 64, 2, dtype, 2);                                                         \
+    KERNEL(name##_128_8, 128, 1, dtype, 1);                                                        \
+    KERNEL(name##_128_16, 128, 2, dtype, 1);                                                       \
     static AttnStatus name##_run(SplitKvParams p, GpuStream stream) {                              \
         if (p.dim == 64) {                                                                         \
             return p.rows <= 8 ? name##_64_8_launch(p, stream) : name##_64_16_launch(p, stream);   \

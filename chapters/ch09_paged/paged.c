@@ -213,9 +213,9 @@ AttnStatus paged_prepare(PagedParams *params, int rung, const AttnShape *shape, 
     if (status == ATTN_OK && rung == PAGED_MMA && kv->units > 0) {
         if (!kv->vectors) {
             return attn_fail(ATTN_ERR_UNSUPPORTED,
-                             "q, k, v: paged_mma takes tensors that are aligned to 16 bytes");
+                             "q, k, v, o: paged_mma takes tensors that are aligned to 16 bytes");
         }
-        kv->part_keys = (kv->part_keys + 15) / 16 * 16; // whole steps; never more parts
+        kv->part_keys = kv->part_keys < PAGED_MMA_KEYS ? PAGED_MMA_KEYS : kv->part_keys;
     }
     return status;
 }
@@ -243,29 +243,26 @@ static size_t mma_bytes(const AttnShape *shape, int64_t splits) {
     return split_kv_workspace_bytes(shape, mma_tile_rows(shape), splits);
 }
 
-// Blocks of an SM, as the kernels' launch bounds have it, or as many as their shared memory lets
-// in: rows states of each of `groups` groups of lanes.
-static int64_t splits_of(const AttnShape *shape, int64_t rows, int64_t head_dim, int64_t groups,
-                         int bound, const GpuProperties *properties) {
-    const size_t shared = sizeof(float) * (size_t)(rows * groups * (head_dim + 2));
-    const int fit = gpu_blocks_per_multiprocessor(properties, SPLIT_KV_THREADS, 0, shared);
-    const int blocks = fit < bound ? fit : bound;
-    return split_kv_splits(shape, rows, (int64_t)properties->multiprocessors * blocks);
-}
-
+// As many blocks as the kernel's launch bounds have it, or as their shared memory lets in: `rows`
+// states of each group of head_dim / 8 lanes.
 static int64_t cores_splits(const AttnShape *shape, DType dtype, const GpuProperties *properties) {
     const int64_t rows = cores_tile_rows(shape);
     const int64_t head_dim = shape->dim <= 64 ? 64 : shape->dim <= 128 ? 128 : 256;
     const int one = dtype == DTYPE_F32 ? 4 : dtype == DTYPE_F16 ? 5 : 6;
     const int bound = rows == 1 ? one : rows == 4 && dtype != DTYPE_F32 ? 3 : 2;
-    return splits_of(shape, rows, head_dim, SPLIT_KV_THREADS * 8 / head_dim, bound, properties);
+    const int64_t groups = SPLIT_KV_THREADS * 8 / head_dim;
+    const size_t shared = sizeof(float) * (size_t)(rows * groups * (head_dim + 2));
+    const int fit = gpu_blocks_per_multiprocessor(properties, SPLIT_KV_THREADS, 0, shared);
+    const int blocks = fit < bound ? fit : bound;
+    return split_kv_splits(shape, rows, (int64_t)properties->multiprocessors * blocks,
+                           SPLIT_KV_BLOCK_COST);
 }
 
 static int64_t mma_splits(const AttnShape *shape, DType dtype, const GpuProperties *properties) {
     (void)dtype;
-    const int64_t rows = mma_tile_rows(shape);
-    const int bound = shape->dim == 64 ? 4 : rows == 8 ? 3 : 2;
-    return splits_of(shape, rows, shape->dim, SPLIT_KV_THREADS / 32, bound, properties);
+    const int blocks = shape->dim == 64 ? 2 : 1; // of an SM, by the launch bounds
+    return split_kv_splits(shape, mma_tile_rows(shape),
+                           (int64_t)properties->multiprocessors * blocks, PAGED_MMA_BLOCK_COST);
 }
 
 const PagedRung paged_rungs[PAGED_RUNGS] = {

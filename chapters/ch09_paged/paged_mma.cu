@@ -4,8 +4,8 @@
 // loads then lies as it would in a contiguous cache. Other page sizes look every key up. Which key
 // and which dim a lane has of a fragment is explained there.
 //
-// The entry of the warp's next step is read before the keys of this one are used, so that no load
-// of a key waits for a load of the table.
+// K is loaded a step ahead, as there, and so the entry of a step two steps ahead: no load of a key
+// waits for a load of the table.
 #include "common/simt/simt.h"
 
 #include "chapters/ch09_paged/page_walk.h"
@@ -13,18 +13,19 @@
 #define PARTS_AHEAD 16 // of the merge: the registers are there
 #include "common/merge_parts.h"
 
-enum { WARPS = SPLIT_KV_THREADS / 32, KEYS = 16, MAX_DIM = 128, LOOKUPS = 6 };
+enum { THREADS = PAGED_MMA_THREADS, WARPS = THREADS / 32, KEYS = 16, MAX_DIM = 128, LOOKUPS = 6 };
+static_assert(KEYS * WARPS == PAGED_MMA_KEYS, "a block's step");
 
 // What a lane has of a tile of 8 rows, or of 16 in two halves (h = 0, 1).
 typedef struct Rows {
     uint32_t q[MAX_DIM / 16][4]; // A of each instruction: rows g and g + 8
-    MaskRange seen[2];           // the keys of the part that row g + 8h sees
+    MaskRange seen[2];           // the keys that row g + 8h sees
     float m[2], l[2];            // of row g + 8h; m: of scores not yet scaled; l: this lane's keys
     float o[2][MAX_DIM / 16][4]; // C of each instruction: rows 2t + 8h, 2t + 1 + 8h; two dims
     int token[2][2];             // of the rows of o; -1: there is no such row
     Mask mask;
     int first, last; // tokens of the tile
-    int begin, end;  // the keys of the part
+    int begin, end;  // the keys that some row sees
     float scale_log2;
 } Rows;
 
@@ -59,8 +60,14 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high, const int dty
     return x.bits;
 }
 
-__device__ __forceinline__ uint4 load_16(const uint16_t *from, bool there) {
-    return there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
+// Something for the registers to keep where nothing is loaded.
+__device__ __forceinline__ void clear_loads(uint4 k_row[2][MAX_DIM / 32],
+                                            uint4 v_row[4][MAX_DIM / 64]) {
+    UNROLL
+    for (int i = 0; i < MAX_DIM / 16; i++) {
+        k_row[i / 4][i % 4] = make_uint4(0, 0, 0, 0);
+        v_row[i / 2][i % 2] = make_uint4(0, 0, 0, 0);
+    }
 }
 
 // A of instruction i of V^T P^T: word i % 4 of two keys at a time becomes the pair of their dims
@@ -82,8 +89,12 @@ __device__ __forceinline__ int key_of(const int i) {
     return i < 2 ? g + 8 * i : 2 * t + (i - 2) / 2 * 8 + i % 2;
 }
 
+__device__ __forceinline__ bool is_there(const Rows *rows, int key) {
+    return key >= rows->begin && key < rows->end;
+}
+
 // The pages of a lane's keys of the step from `key` on, one for all of them where `one_page`. Keys
-// outside the part have none: their entries may hold anything, or not be there.
+// that no row sees have none: their entries may hold anything, or not be there.
 __device__ __forceinline__ void look_up(int *page, const PagedParams *p, const int32_t *table,
                                         int key, const Rows *rows, const int one_page) {
     if (one_page) {
@@ -93,47 +104,66 @@ __device__ __forceinline__ void look_up(int *page, const PagedParams *p, const i
     UNROLL
     for (int i = 0; i < LOOKUPS; i++) {
         const int at = key + key_of(i);
-        page[i] = at >= rows->begin && at < rows->end ? table[page_column(p, at)] : 0;
+        page[i] = is_there(rows, at) ? table[page_column(p, at)] : 0;
     }
 }
 
 // The rows of a lane's keys, from the start of the pool.
 __device__ __forceinline__ void rows_of(size_t *row, const int *page, const PagedParams *p, int key,
                                         int kv_head, const int one_page) {
+    const size_t first = page_row(p, page[0], kv_head, key); // where `one_page`
     UNROLL
     for (int i = 0; i < LOOKUPS; i++) {
-        row[i] = one_page ? page_row(p, page[0], kv_head, key) + (size_t)key_of(i)
-                          : page_row(p, page[i], kv_head, key + key_of(i));
+        row[i] =
+            one_page ? first + (size_t)key_of(i) : page_row(p, page[i], kv_head, key + key_of(i));
     }
 }
 
-// Sixteen keys from `key` on, at these rows of k and v. Where `tested`, keys may be missing, or
-// hidden from some rows.
-__device__ __forceinline__ void take_keys(Rows *rows, const uint16_t *k, const uint16_t *v,
-                                          const size_t *row, int key, const int dim,
-                                          const int halves, const int dtype, const int tested) {
-    const int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    uint4 k_row[2][MAX_DIM / 32], v_row[4][MAX_DIM / 64];
+// K of 16 keys from `key` on, at these rows of k; V of them. What is not there is not loaded: the
+// registers keep what they had, and it is hidden.
+__device__ __forceinline__ void load_keys(uint4 k_row[2][MAX_DIM / 32], const uint16_t *k,
+                                          const size_t *row, int key, const Rows *rows,
+                                          const int dim) {
+    const int t = (int)threadIdx.x % 4;
     UNROLL
     for (int n = 0; n < 2; n++) {
-        const int at = key + key_of(n);
-        const bool there = !tested || (at >= rows->begin && at < rows->end);
-        UNROLL
-        for (int i = 0; i < dim / 32; i++) {
-            k_row[n][i] = load_16(k + row[n] * dim + 32 * i + 8 * t, there);
+        const uint16_t *from = k + row[n] * dim + 8 * t;
+        if (is_there(rows, key + key_of(n))) {
+            UNROLL
+            for (int i = 0; i < dim / 32; i++) {
+                k_row[n][i] = __ldcs((const uint4 *)(from + 32 * i));
+            }
         }
     }
+}
+
+__device__ __forceinline__ void load_values(uint4 v_row[4][MAX_DIM / 64], const uint16_t *v,
+                                            const size_t *row, int key, const Rows *rows,
+                                            const int dim) {
+    const int g = (int)threadIdx.x % 32 / 4;
     UNROLL
     for (int n = 0; n < 4; n++) {
-        const int at = key + key_of(2 + n);
-        const bool there = !tested || (at >= rows->begin && at < rows->end);
-        UNROLL
-        for (int i = 0; i < dim / 64; i++) {
-            v_row[n][i] = load_16(v + row[2 + n] * dim + 64 * i + 8 * g, there);
+        const uint16_t *from = v + row[2 + n] * dim + 8 * g;
+        if (is_there(rows, key + key_of(2 + n))) {
+            UNROLL
+            for (int i = 0; i < dim / 64; i++) {
+                v_row[n][i] = __ldcs((const uint4 *)(from + 64 * i));
+            }
         }
     }
+}
 
-    float s[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}}; // keys 0-7 and 8-15
+// S = Q K^T: rows g and g + 8, keys 2t and 2t + 1, of keys 0-7 and of 8-15.
+__device__ __forceinline__ void score_keys(float s[2][4], const Rows *rows,
+                                           uint4 k_row[2][MAX_DIM / 32], const int dim,
+                                           const int dtype) {
+    UNROLL
+    for (int n = 0; n < 2; n++) {
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            s[n][i] = 0.0f;
+        }
+    }
     UNROLL
     for (int i = 0; i < dim / 16; i++) {
         UNROLL
@@ -143,7 +173,14 @@ __device__ __forceinline__ void take_keys(Rows *rows, const uint16_t *k, const u
             multiply(s[n], rows->q[i], b, s[n], dtype);
         }
     }
+}
 
+// The softmax of 16 keys from `key` on, whose scores are s, and V^T P^T. Where `tested`, keys may
+// be missing, or hidden from some rows.
+__device__ __forceinline__ void take_keys(Rows *rows, float s[2][4], uint4 v_row[4][MAX_DIM / 64],
+                                          int key, const int dim, const int halves, const int dtype,
+                                          const int tested) {
+    const int t = (int)threadIdx.x % 4;
     uint32_t p[2][2]; // B of the second product: row g + 8h
     UNROLL
     for (int h = 0; h < halves; h++) {
@@ -231,14 +268,14 @@ __device__ __forceinline__ void load_rows(Rows *rows, const SplitKvParams *p, Pl
     for (int h = 0; h < 2; h++) {
         const bool there = h < halves && g + 8 * h < place.count;
         const int r = place.row0 + (there ? g + 8 * h : 0);
-        const MaskRange seen = mask_row_keys(rows->mask, r / p->group);
-        rows->seen[h].begin = seen.begin > rows->begin ? seen.begin : rows->begin;
-        rows->seen[h].end = !there ? 0 : seen.end < rows->end ? seen.end : rows->end;
+        rows->seen[h] = mask_row_keys(rows->mask, r / p->group);
+        rows->seen[h].end = there ? rows->seen[h].end : 0;
         rows->m[h] = -INFINITY;
         rows->l[h] = 0.0f;
         UNROLL
         for (int i = 0; i < dim / 32; i++) {
-            const uint4 x = load_16(q + packed_row(p, place.head, r) * dim + 32 * i + 8 * t, there);
+            const uint16_t *from = q + packed_row(p, place.head, r) * dim + 32 * i + 8 * t;
+            const uint4 x = there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
             rows->q[2 * i][h] = x.x;
             rows->q[2 * i][h + 2] = x.y;
             rows->q[2 * i + 1][h] = x.z;
@@ -284,7 +321,13 @@ __device__ __forceinline__ void store_rows(States states, const Rows *rows, cons
     }
 }
 
-// One block: a part of the keys for a tile of 8 or 16 packed rows (halves 1 or 2) of a KV head.
+// The key a step on, or `end` where it is not before it.
+__device__ __forceinline__ int step_on(int key, int step, int end) {
+    return step < end - key ? key + step : end;
+}
+
+// One block: every parts-th step of the keys for a tile of 8 or 16 packed rows (halves 1 or 2) of a
+// KV head.
 __device__ __forceinline__ void attend(const PagedParams *paged, const int dim, const int halves,
                                        const int dtype, const int one_page) {
     DYNAMIC_SHARED(float, shared);
@@ -303,37 +346,47 @@ __device__ __forceinline__ void attend(const PagedParams *paged, const int dim, 
     if (part >= parts) {
         return;
     }
-    const int begin = some.begin + part * p->part_keys;
-    const int end = begin + p->part_keys < some.end ? begin + p->part_keys : some.end;
-    rows.begin = begin;
-    rows.end = end;
+    rows.begin = some.begin;
+    rows.end = some.end;
     // What all rows see ends where the first token's keys end, and begins with the last one's.
-    const int last_begin = mask_row_keys(rows.mask, rows.last).begin;
-    const int first_end = mask_row_keys(rows.mask, rows.first).end;
-    const int all_begin = last_begin > begin ? last_begin : begin;
-    const int all_end = first_end < end ? first_end : end;
-    load_rows(&rows, p, place, dim, halves);
+    const int all_begin = mask_row_keys(rows.mask, rows.last).begin;
+    const int all_end = mask_row_keys(rows.mask, rows.first).end;
 
     const int kv_head = head % p->heads_kv, sequence = head / p->heads_kv;
     const int32_t *restrict table = paged->table + (size_t)sequence * paged->columns; // [columns]
     const uint16_t *restrict k = (const uint16_t *)p->k; // rows of [dim]
     const uint16_t *restrict v = (const uint16_t *)p->v; // rows of [dim]
-    int page[LOOKUPS], next[LOOKUPS];
+    const int step = KEYS * WARPS * parts;
+    int key = some.begin / KEYS * KEYS + KEYS * (WARPS * part + (int)threadIdx.x / 32);
+    int next = step_on(key, step, some.end);
+    int page[LOOKUPS], next_page[LOOKUPS]; // of the keys of a step: six of a lane, or one of a warp
     size_t row[LOOKUPS];
-    int key = begin / KEYS * KEYS + KEYS * ((int)threadIdx.x / 32);
     look_up(page, paged, table, key, &rows, one_page);
-    for (; key < end; key += KEYS * WARPS) {
-        look_up(next, paged, table, key + KEYS * WARPS, &rows, one_page);
-        rows_of(row, page, paged, key, kv_head, one_page);
-        if (key >= all_begin && key + KEYS <= all_end) { // all there, and seen by all rows
-            take_keys(&rows, k, v, row, key, dim, halves, dtype, 0);
-        } else {
-            take_keys(&rows, k, v, row, key, dim, halves, dtype, 1);
-        }
+    look_up(next_page, paged, table, next, &rows, one_page);
+    uint4 k_row[2][MAX_DIM / 32], v_row[4][MAX_DIM / 64];
+    clear_loads(k_row, v_row);
+    rows_of(row, page, paged, key, kv_head, one_page);
+    load_keys(k_row, k, row, key, &rows, dim);
+    load_rows(&rows, p, place, dim, halves);
+    while (key < some.end) {
+        load_values(v_row, v, row, key, &rows, dim);
         UNROLL
         for (int i = 0; i < (one_page ? 1 : LOOKUPS); i++) {
-            page[i] = next[i];
+            page[i] = next_page[i];
         }
+        const int after = step_on(next, step, some.end);
+        look_up(next_page, paged, table, after, &rows, one_page);
+        float s[2][4];
+        score_keys(s, &rows, k_row, dim, dtype);
+        rows_of(row, page, paged, next, kv_head, one_page);
+        load_keys(k_row, k, row, next, &rows, dim);      // K has been used: the next step's
+        if (key >= all_begin && key + KEYS <= all_end) { // all there, and seen by all rows
+            take_keys(&rows, s, v_row, key, dim, halves, dtype, 0);
+        } else {
+            take_keys(&rows, s, v_row, key, dim, halves, dtype, 1);
+        }
+        key = next;
+        next = after;
     }
     const States states = states_at(shared, 8 * halves, WARPS, dim);
     store_rows(states, &rows, dim, halves);
@@ -344,22 +397,26 @@ __device__ __forceinline__ void attend(const PagedParams *paged, const int dim, 
 
 // A kernel and its launch. `blocks` of it shall fit on an SM, which bounds a thread's registers.
 #define KERNEL(name, dim, halves, dtype, one_page, blocks)                                         \
-    __global__ void __launch_bounds__(SPLIT_KV_THREADS, blocks)                                    \
+    __global__ void __launch_bounds__(THREADS, blocks)                                             \
         name(const __grid_constant__ PagedParams p) {                                              \
         attend(&p, dim, halves, dtype, one_page);                                                  \
     }                                                                                              \
-    SIMT_KERNEL(name, PagedParams, SPLIT_KV_THREADS);                                              \
+    SIMT_KERNEL(name, PagedParams, THREADS);                                                       \
     static AttnStatus name##_launch(PagedParams p, GpuStream stream) {                             \
-        const dim3 grid = {(unsigned)(p.kv.units * p.kv.splits), 1, 1},                            \
-                   block = {SPLIT_KV_THREADS, 1, 1};                                               \
-        return LAUNCH(name, grid, block, STATES_BYTES(8 * (halves), WARPS, dim), stream, p);       \
+        const size_t bytes = STATES_BYTES(8 * (halves), WARPS, dim);                               \
+        const AttnStatus status = SHARED_OPT_IN(name, bytes);                                      \
+        if (status != ATTN_OK) {                                                                   \
+            return status;                                                                         \
+        }                                                                                          \
+        const dim3 grid = {(unsigned)(p.kv.units * p.kv.splits), 1, 1}, block = {THREADS, 1, 1};   \
+        return LAUNCH(name, grid, block, bytes, stream, p);                                        \
     }                                                                                              \
     static_assert((dim) <= MAX_DIM && (dim) % 64 == 0, "the arrays of Rows")
 
 // Steps of 16 keys that lie in one page, and that may lie in several.
 #define KERNEL_PAIR(name, dim, halves, dtype, blocks)                                              \
     KERNEL(name##_one_page, dim, halves, dtype, 1, blocks);                                        \
-    KERNEL(name##_any_page, dim, halves, dtype, 0, 2);                                             \
+    KERNEL(name##_any_page, dim, halves, dtype, 0, 1);                                             \
     static AttnStatus name##_launch(PagedParams p, GpuStream stream) {                             \
         return p.page_size % KEYS == 0 ? name##_one_page_launch(p, stream)                         \
                                        : name##_any_page_launch(p, stream);                        \
@@ -368,10 +425,10 @@ __device__ __forceinline__ void attend(const PagedParams *paged, const int dim, 
 
 // The kernels of one storage type: 8 rows where a KV head has no more, else 16.
 #define KERNELS(name, dtype)                                                                       \
-    KERNEL_PAIR(name##_64_8, 64, 1, dtype, 4);                                                     \
-    KERNEL_PAIR(name##_64_16, 64, 2, dtype, 4);                                                    \
-    KERNEL_PAIR(name##_128_8, 128, 1, dtype, 3);                                                   \
-    KERNEL_PAIR(name##_128_16, 128, 2, dtype, 2);                                                  \
+    KERNEL_PAIR(name##_64_8, 64, 1, dtype, 2);                                                     \
+    KERNEL_PAIR(name##_64_16, 64, 2, dtype, 2);                                                    \
+    KERNEL_PAIR(name##_128_8, 128, 1, dtype, 1);                                                   \
+    KERNEL_PAIR(name##_128_16, 128, 2, dtype, 1);                                                  \
     static AttnStatus name##_run(PagedParams p, GpuStream stream) {                                \
         if (p.kv.dim == 64) {                                                                      \
             return p.kv.rows <= 8 ? name##_64_8_launch(p, stream)                                  \

@@ -126,13 +126,13 @@ typedef struct Counters {
 // One KV head, 8 query heads, one token, 512 keys, d = 128, bf16, one part. K and V have 4,096
 // sectors each, 16 a request. Q: gqa_naive has a head a block, whose 8 groups of 16 lanes all read
 // the row, two groups a request; gqa the same for each of 8 rows. In gqa_mma a warp reads 8 rows in
-// 4 requests. O is stored by element: 4 requests of 64 bytes a row. LSE: a request of one float.
+// 4 requests. A warp stores a row of O at once, 8 bytes a lane, and one float of LSE.
 START_TEST(counters_of_a_decode_step) {
     const AttnShape shape = {1, 8, 1, 1, 512, 128, 0, false, 0, NULL};
     static const Counters wanted[] = {
-        {8 * (512 + 4), 8 * (8192 + 4 * 8), 8 * 5, 8 * 9},
-        {512 + 8 * 4, 8192 + 8 * 4 * 8, 8 * 5, 8 * 9},
-        {512 + 4 * 4, 8192 + 4 * 4 * 16, 8 * 5, 8 * 9},
+        {8 * (512 + 4), 8 * (8192 + 4 * 8), 8 * 2, 8 * 9},
+        {512 + 8 * 4, 8192 + 8 * 4 * 8, 8 * 2, 8 * 9},
+        {512 + 8 * 4, 8192 + 8 * 4 * 16, 8 * 2, 8 * 9},
     };
     for (int rung = 0; rung < GQA_RUNGS; rung++) {
         Problem problem;

@@ -70,23 +70,25 @@ END_TEST
 // 132 SMs of 3 blocks, 8 KV heads: 49 parts of 131,072 keys are 392 of 396 blocks.
 START_TEST(splits_of_a_shape) {
     AttnShape shape = {1, 32, 8, 1, 131072, 128, 0, false, 0, NULL};
-    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132), 49);
+    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132, SPLIT_KV_BLOCK_COST), 49);
     shape.batch = 64;
-    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132), 17); // 21.98 of 22 waves
+    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132, SPLIT_KV_BLOCK_COST),
+                     17); // 21.98 of 22 waves
     shape.batch = 0;
-    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132), 1);
+    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132, SPLIT_KV_BLOCK_COST), 1);
     // Parts of a ragged batch are as long as their mean asks: 4 entries of 1,024 keys and one of
     // 131,072 have a mean of 27,034.
     static const int32_t lens[] = {1024, 1024, 1024, 1024, 131072};
     AttnShape ragged = {5, 32, 8, 1, 131072, 128, 0, false, 0, lens};
     const int64_t parts = split_kv_choose(40, 27034, 396, SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST);
     const int64_t part = (27034 + parts - 1) / parts;
-    ck_assert_int_eq(split_kv_splits(&ragged, 8, 396), (131072 + part - 1) / part);
+    ck_assert_int_eq(split_kv_splits(&ragged, 8, 396, SPLIT_KV_BLOCK_COST),
+                     (131072 + part - 1) / part);
     // A window has few keys, and few parts: as many keys to a part, but of len_kv.
     AttnShape window = {1, 32, 8, 1, 131072, 128, 0, true, 1024, NULL};
     const int64_t few = split_kv_choose(8, 1024, 396, SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST);
     ck_assert_int_eq(few, 16);
-    ck_assert_int_eq(split_kv_splits(&window, 8, 396), 131072 / (1024 / few));
+    ck_assert_int_eq(split_kv_splits(&window, 8, 396, SPLIT_KV_BLOCK_COST), 131072 / (1024 / few));
 }
 END_TEST
 
