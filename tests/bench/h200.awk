@@ -1,12 +1,13 @@
 # Rewrites the tables of h200.md from the CSV files of tests/peers; prints the page. A table stands
 # between the lines "<!-- table: NAME -->" and "<!-- end of table -->"; the rest of the page is kept.
 #   awk -f h200.awk part=ch05 h200_ch05.csv part=ch06 h200_ch06.csv part=ch07 h200_ch07.csv \
-#       part=page h200.md
+#       part=ch08 h200_ch08.csv part=ch09 h200_ch09.csv part=page h200.md
 BEGIN {
     FS = ","
     rungs = split("naive_three_kernels fused_thread_per_row fused_keys_outside fused_tiled " \
                   "fused_register_tiled EFFICIENT MATH", fused, " ")
     decoders = split("decode split_kv_unfused split_kv split_kv_fused FLASH CUDNN", decode, " ")
+    groupers = split("gqa_naive gqa gqa_mma FLASH CUDNN", group, " ")
 }
 
 # ---- the CSV files ------------------------------------------------------------------------------
@@ -54,6 +55,30 @@ part == "ch07" && !wrong {
     of_full[at, name] = row["of_full"]
     heads_of[at] = row["heads"]
     window_of[at] = row["window"] > 0 ? row["window"] : window_of[at]
+}
+
+part == "ch08" && !wrong {
+    problem = row["batch"] " x " count(row["keys"]) ", " row["heads_q"] "/" row["heads_kv"] ", " \
+              row["len_q"] ", " row["dim"]
+    add_problem("gqa", problem)
+    us["gqa", problem, row["kernel"]] = row["median_us"]
+    if (row["kernel"] == "gqa_mma") {
+        chosen["gqa", problem] = row["splits"]
+        tb["gqa", problem, "gqa_mma"] = row["tb_s"]
+        share["gqa", problem, "gqa_mma"] = row["of_read_ceiling"]
+    }
+}
+part == "ch09" && !wrong && row["case"] == "pages" {
+    at = row["order"] == "contiguous" ? "contiguous" : row["page"]
+    sub(/^gqa/, "paged", row["kernel"]) # the contiguous cache is chapter 8's kernels'
+    add(page_sizes, at)
+    paged[at, row["order"], row["kernel"]] = row["median_us"]
+    paged_rate[at, row["order"], row["kernel"]] = row["tb_s"]
+}
+part == "ch09" && !wrong && row["case"] != "pages" {
+    length_rate[row["case"]] = row["tb_s"]
+    length_time[row["case"]] = row["median_us"]
+    longest[row["case"]] = row["keys"]
 }
 
 # Adds a value to a list, list[1 .. list[0]], once.
@@ -202,6 +227,57 @@ function table_sparse(    i, s, at, part) {
     }
 }
 
+function table_gqa(    i, r, p, best) {
+    print "| batch x keys, heads, T, d | splits | gqa_naive | gqa | gqa_mma | FLASH | CUDNN" \
+          " | gqa_mma: TB/s | of the ceiling | of the faster backend | of gqa_naive |"
+    print "|---|---|---|---|---|---|---|---|---|---|---|"
+    for (i = 1; i <= problems["gqa", 0]; i++) {
+        p = problems["gqa", i]
+        printf "| %s | %s |", p, chosen["gqa", p]
+        best = 0
+        for (r = 1; r <= groupers; r++) {
+            printf " %s |", or_dash(us["gqa", p, group[r]], "%.1f")
+            if (r > 3 && us["gqa", p, group[r]] != "" && \
+                (best == 0 || us["gqa", p, group[r]] + 0 < best)) {
+                best = us["gqa", p, group[r]] + 0
+            }
+        }
+        printf " %.2f | %.0f %% | %s | %.2f |\n", tb["gqa", p, "gqa_mma"], \
+               100 * share["gqa", p, "gqa_mma"], \
+               best ? sprintf("%.3f", best / us["gqa", p, "gqa_mma"]) : "-",
+               us["gqa", p, "gqa_naive"] / us["gqa", p, "gqa_mma"]
+    }
+}
+function over(at, order, kernel) {
+    return paged[at, order, kernel] == "" ? "-" : \
+           sprintf("%.1f, %.3f", paged[at, order, kernel],
+                   paged[at, order, kernel] / paged["contiguous", "contiguous", kernel])
+}
+function table_pages(    i, at) {
+    print "| page | paged, ordered | shuffled | paged_mma, ordered | shuffled | TB/s, shuffled |"
+    print "|---|---|---|---|---|---|"
+    printf "| contiguous (gqa, gqa_mma) | %.1f | - | %.1f | - | %.2f |\n",
+           paged["contiguous", "contiguous", "paged"],
+           paged["contiguous", "contiguous", "paged_mma"],
+           paged_rate["contiguous", "contiguous", "paged_mma"]
+    for (i = 1; i <= page_sizes[0]; i++) {
+        at = page_sizes[i]
+        if (at == "contiguous") continue
+        printf "| %s | %s | %s | %s | %s | %.2f |\n", at, over(at, "ordered", "paged"),
+               over(at, "shuffled", "paged"), over(at, "ordered", "paged_mma"),
+               over(at, "shuffled", "paged_mma"), paged_rate[at, "shuffled", "paged_mma"]
+    }
+}
+function table_lengths() {
+    print "| 64 sequences | longest | time | TB/s | of equal lengths |"
+    print "|---|---|---|---|---|"
+    printf "| equal lengths | %s | %s us | %.2f | 1 |\n", count(longest["equal"]),
+           digits(length_time["equal"]), length_rate["equal"]
+    printf "| 1 to 16,384 | %s | %s us | %.2f | %.2f |\n", count(longest["mixed"]),
+           digits(length_time["mixed"]), length_rate["mixed"],
+           length_rate["mixed"] / length_rate["equal"]
+}
+
 part == "page" && /^<!-- table: [a-z0-9_]+ -->$/ {
     print
     if ($0 ~ /: ch05 /) table_ch05()
@@ -212,6 +288,9 @@ part == "page" && /^<!-- table: [a-z0-9_]+ -->$/ {
     else if ($0 ~ /: causal /) table_causal()
     else if ($0 ~ /: window /) table_window()
     else if ($0 ~ /: sparse /) table_sparse()
+    else if ($0 ~ /: gqa /) table_gqa()
+    else if ($0 ~ /: pages /) table_pages()
+    else if ($0 ~ /: lengths /) table_lengths()
     else {
         print "h200.awk: " $0 ": no such table" >"/dev/stderr"
         exit 1

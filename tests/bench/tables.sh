@@ -6,10 +6,12 @@ set -eu
 dir=${1:?usage: tables.sh DIR}
 here=$(dirname "$0")
 h200=$dir/h200.md
-if [ -f "$h200" ] && [ -f "$dir/h200_ch05.csv" ] && [ -f "$dir/h200_ch06.csv" ] &&
-    [ -f "$dir/h200_ch07.csv" ]; then
-    awk -f "$here/h200.awk" part=ch05 "$dir/h200_ch05.csv" part=ch06 "$dir/h200_ch06.csv" \
-        part=ch07 "$dir/h200_ch07.csv" part=page "$h200" >"$h200.new" || {
+set -- # h200.awk's arguments
+for chapter in ch05 ch06 ch07 ch08 ch09; do
+    [ ! -f "$dir/h200_$chapter.csv" ] || set -- "$@" "part=$chapter" "$dir/h200_$chapter.csv"
+done
+if [ -f "$h200" ] && [ $# -eq 10 ]; then
+    awk -f "$here/h200.awk" "$@" part=page "$h200" >"$h200.new" || {
         rm -f "$h200.new"
         echo "$h200 was left as it was" >&2
         exit 1
