@@ -135,9 +135,10 @@ void show_carries_over(void) {
                   (long long)page_lookups(128, page), page % 16 == 0 ? 1 : 6);
     }
     table_print(&table);
-    report_text("K and V are %s at every page size. A lane, for each step of its block: the "
-                "entries that it reads one step ahead. That the loads of a step need not wait for "
-                "a load of the table carries over to a GPU; how long they would have waited does "
-                "not: simt knows no latency, and its times are not printed.",
-                format_iec(a, kv));
+    report_text(
+        "K and V are %s at every page size. A lane, for each step of its block: the "
+        "entries that it reads ahead of their keys. That the loads of a step need not wait for "
+        "a load of the table carries over to a GPU; how long they would have waited does "
+        "not: simt knows no latency, and its times are not printed.",
+        format_iec(a, kv));
 }
