@@ -48,6 +48,9 @@ int main(int argc, char **argv) {
     lesson_require_no_series(&program, &options);
     lesson_require_script(&program, plot_script, &options);
     Problem asked;
+    if (options.q == NULL) { // before the tensors and the oracle are made
+        lesson_require(&program, gqa_supports(GQA_PACKED, &options.shape, options.dtype));
+    }
     lesson_require(&program, problem_load(&asked, &options));
     require_supported(&show, &asked);
     LessonCsv csv;

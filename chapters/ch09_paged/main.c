@@ -24,6 +24,24 @@ static double planned_flops(const Show *show, const AttnShape *shape) {
     return RUNS * (simt_runs + LESSON_ORACLE_RUNS) * lesson_flops(shape);
 }
 
+// What no rung takes, and pages that no machine has room for: before tensors and oracle are made.
+static AttnStatus check_asked(const Options *options) {
+    const AttnShape *shape = &options->shape;
+    const double gib = 2.0 * (double)shape->heads_kv * (double)options->page * (double)shape->dim *
+                       (double)dtype_size(options->dtype) / (double)(1 << 30);
+    if (shape->dim > PAGED_MAX_DIM) {
+        return attn_fail(ATTN_ERR_UNSUPPORTED, "dim %lld: these kernels go up to %d",
+                         (long long)shape->dim, PAGED_MAX_DIM);
+    }
+    if (gib > 4) {
+        return attn_fail(ATTN_ERR_UNSUPPORTED,
+                         "--page %lld: one page of so many tokens has %.3g GiB of K and V; here "
+                         "it may have 4",
+                         (long long)options->page, gib);
+    }
+    return ATTN_OK;
+}
+
 static void show_next(const Options *options) {
     report_section("Next");
     report_text("%smake diff-ch09 shows how the rungs differ, make resources what registers they "
@@ -53,6 +71,9 @@ int main(int argc, char **argv) {
     lesson_require_no_series(&program, &options);
     lesson_require_script(&program, plot_script, &options);
     Problem asked;
+    if (options.q == NULL) {
+        lesson_require(&program, check_asked(&options));
+    }
     lesson_require(&program, problem_load(&asked, &options));
     require_supported(&show, &asked, options.page);
     LessonCsv csv;

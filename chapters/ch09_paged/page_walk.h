@@ -1,10 +1,9 @@
 // From a key's position to its row in the pool: what paged.cu and paged_mma.cu do before they can
 // load a key, and the parameters that they do it with.
 //
-//     column = key / page_size, slot = key % page_size         which entry of the table, which slot
-//     page   = table[column]                                   a load, and the next one waits for
-//     it row    = page page_rows + kv_head page_size + slot       of [dim], counted from the pool's
-//     start
+//     column = key / page_size, slot = key % page_size    entry of the table, slot of the page
+//     page   = table[column]                              a load; the next one waits for it
+//     row    = page page_rows + kv_head page_size + slot  of [dim], from the pool's start
 #ifndef CH09_PAGE_WALK_H
 #define CH09_PAGE_WALK_H
 
@@ -37,8 +36,9 @@ void paged_set_page_size(PagedParams *params, int64_t page_size);
 #endif
 
 // key / page_size, for any 0 <= key < 2^31, without a division, which would take a GPU as long as
-// the rest of the walk. page_size is inverse / 2^(31 + shift) upside down, up to an error below
-// 2^-31 of it, which key times is still below 1 / page_size: too little to reach the next integer.
+// the rest of the walk. inverse / 2^(31 + shift) is 1 / page_size, too large by less than
+// 2^-(31 + shift). Times key that is below 2^-shift <= 1 / page_size, and the fraction of key /
+// page_size is at most 1 - 1 / page_size: too little to reach the next integer.
 HOST_DEVICE static inline int page_column(const PagedParams *p, int key) {
     const uint64_t product = (uint64_t)(2 * (unsigned)key) * p->inverse;
     return (int)((unsigned)(product >> 32) >> p->shift);

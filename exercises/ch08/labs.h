@@ -56,7 +56,8 @@ KeyRange packed_keys(const PackedRows *p, int64_t row);
 // A tile of a KV head's packed rows: tile * tile_rows and those behind it, as far as there are any.
 typedef struct PackedTile {
     int64_t rows; // that there are: tile_rows, or in the last tile what remains
-    KeyRange any; // what is loaded: from the least begin to the greatest end of its rows' ranges
+    KeyRange any; // what is loaded: from the least begin to the greatest end of its rows' ranges,
+                  // of which a row that sees no key has 0 and 0
     KeyRange all; // the keys that each of the rows sees, which need no mask
 } PackedTile;
 

@@ -266,7 +266,8 @@ const GradeTest grade_tests[] = {
      "See which sizes fail first: heads, tokens, or columns?"},
     {"hidden_nan", 1, false, test_hidden_nan,
      "A row's keys begin and end where labs.h says, to the key: the given loop leaves out all "
-     "others, NaN or not."},
+     "others, NaN or not. Where 0 is got for NaN, the row sees it and O must show it: l is NaN "
+     "then, and `l > 0` is false. Ask whether l is 0."},
     {"nothing_outside", 1, false, test_nothing_outside,
      "Does a row that is not there read a query, or write O or LSE? Does each thread write its own "
      "elements?"},
