@@ -162,9 +162,9 @@ START_TEST(step_of_a_rung) {
 END_TEST
 
 START_TEST(share_by_group) {
-    static const double shares[][GQA_RUNGS] = {{0.24, 0.24, 0.09}, {0.49, 0.69, 0.09},
-                                               {0.98, 0.69, 0.09}, {1.95, 1.29, 0.09},
-                                               {3.90, 2.58, 0.13}, {7.80, 5.15, 0.25}};
+    static const double shares[][GQA_RUNGS] = {{0.24, 0.24, 0.11}, {0.49, 0.69, 0.11},
+                                               {0.98, 0.69, 0.11}, {1.95, 1.29, 0.11},
+                                               {3.90, 2.58, 0.14}, {7.80, 5.15, 0.27}};
     for (int i = 0; i < 6; i++) {
         const AttnShape shape = {16, 8 << i, 8, 1, 8192, 128, 0, false, 0, NULL};
         for (int rung = 0; rung < GQA_RUNGS; rung++) {
