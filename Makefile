@@ -71,6 +71,8 @@ UNIT_BIN   := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/tests/unit/%)
 SUPPORT_SRC := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
 GRADER_SRC := $(wildcard tests/grade/*.c)
 GRADER     := $(BUILD)/grade
+DRILL_SRC  := $(wildcard tests/drill/*.c)
+DRILL      := $(BUILD)/drill
 SOURCES    := $(shell find common chapters tests exercises solutions -name '*.[ch]' -o -name '*.cu' \
                 -o -name '*.cuh' 2>/dev/null)
 obj         = $(1:%.c=$(BUILD)/obj/%.o)
@@ -162,7 +164,7 @@ BENCH_FLAGS ?=
 BENCH_SRC   := $(wildcard tests/bench/*.c)
 
 .PHONY: bench bench-tables
-bench: $(BUILD)/bench_cpu ## measure the CPU kernels, rewrite docs/benchmarks (about 4 minutes)
+bench: $(if $(BENCH_SRC),$(BUILD)/bench_cpu,not-here) ## measure the CPU kernels, rewrite docs/benchmarks (about 4 minutes)
 	@$(BUILD)/bench_cpu $(BENCH_FLAGS) $(BENCH)/cpu.csv
 	@tests/bench/tables.sh $(BENCH)
 
@@ -177,7 +179,7 @@ $(BUILD)/bench_cpu: $(call obj,$(BENCH_SRC) $(STEP_SRC)) $(call cu_obj,$(STEP_CU
 
 # What tests/peers/gpu.sh runs on a machine with a GPU.
 .PHONY: peers
-peers: lib $(BUILD)/launches test-build ## build what tests/peers/gpu.sh needs
+peers: $(if $(wildcard tests/peers/launches.c),lib $(BUILD)/launches test-build,not-here) ## build what tests/peers/gpu.sh needs
 
 $(BUILD)/launches: $(call obj,tests/peers/launches.c $(STEP_SRC)) $(call cu_obj,$(STEP_CU)) $(COMMON_LIB)
 	$(call say,LINK,$(@F))
@@ -185,7 +187,7 @@ $(BUILD)/launches: $(call obj,tests/peers/launches.c $(STEP_SRC)) $(call cu_obj,
 
 # ---- tests --------------------------------------------------------------------------------------
 .PHONY: test test-full test-build sanitize need-check need-jansson
-test: need-check need-jansson ## every test once; ends with "N passed, N failed" (6 minutes, two cores)
+test: $(if $(UNIT_SRC),need-check) need-jansson ## every test once; ends with "N passed, N failed" (6 minutes, two cores)
 	@$(MAKE) --no-print-directory $(jobs) test-build
 	@BUILD=$(BUILD) tests/run.sh quick
 
@@ -193,7 +195,7 @@ test-full: need-check need-jansson ## the large sweeps, the sanitizers and the s
 	@$(MAKE) --no-print-directory $(jobs) test-build
 	@BUILD=$(BUILD) tests/run.sh full
 
-test-build: all $(UNIT_BIN) $(GRADER)
+test-build: all $(UNIT_BIN) $(GRADER) $(DRILL)
 
 $(BUILD)/tests/unit/%: $(BUILD)/obj/tests/unit/%.o $(call obj,$(SUPPORT_SRC) $(STEP_SRC)) \
                        $(call cu_obj,$(STEP_CU) $(UNIT_CU)) $(COMMON_LIB)
@@ -221,18 +223,25 @@ need-jansson:
 
 # ---- labs ---------------------------------------------------------------------------------------
 # FROM=dir takes the lab files from dir/chNN/; LAB=2 and TEST=name narrow the run; FORMAT= and
-# OUT= write text, tap, junit, gradescope or json.
+# OUT= write text, tap, junit, gradescope or json, ALSO='junit=a.xml tap=b.tap' more of them from
+# the same run. HIDDEN=1, SEED=id and SUBMITTED=time are for instructors (docs/grading.md). The
+# commands for learners take the chapter as CH=05.
 FROM   ?= exercises
+CH     ?=
 LAB    ?=
 TEST   ?=
 FORMAT ?= text
 OUT    ?=
 grade_flags = --from '$(FROM)' --format '$(FORMAT)' $(if $(LAB),--lab '$(LAB)') \
-              $(if $(TEST),--test '$(TEST)') $(if $(OUT),--out '$(OUT)')
+              $(if $(TEST),--test '$(TEST)') $(if $(OUT),--out '$(OUT)') \
+              $(foreach a,$(ALSO),--also '$(a)') $(if $(HIDDEN),--hidden) \
+              $(if $(SEED),--seed '$(SEED)') $(if $(SUBMITTED),--submitted '$(SUBMITTED)')
 
-.PHONY: grade grade-chNN progress prove
+lab_words   = $(if $(LAB),--lab '$(LAB)') $(if $(CH),'$(CH)')
+
+.PHONY: grade grade-chNN next progress watch hint solution reset untouched prove
 grade: $(GRADER) ## grade every lab, with a total
-	@$(GRADER) $(grade_flags)
+	@$(GRADER) $(grade_flags) $(if $(CH),'$(CH)')
 
 grade-chNN: ## grade one chapter's labs: make grade-ch01 [FROM=dir] [LAB=2] [TEST=name] [FORMAT=json]
 	@echo 'name a chapter: $(addprefix grade-,$(CHAPTERS))' >&2; exit 2
@@ -240,8 +249,31 @@ grade-chNN: ## grade one chapter's labs: make grade-ch01 [FROM=dir] [LAB=2] [TES
 grade-ch%: $(GRADER)
 	@$(GRADER) $(grade_flags) ch$*
 
+next: $(GRADER) ## what to do now: the lesson, the lab, the commands
+	@$(GRADER) --next $(if $(CH),'$(CH)')
+
 progress: $(GRADER) ## the best scores so far
-	@$(GRADER) --progress
+	@$(GRADER) --progress $(if $(CH),'$(CH)')
+
+watch: $(GRADER) ## grade again at each save: make watch CH=05 [LAB=2]
+	@$(GRADER) --watch $(if $(TEST),--test '$(TEST)') $(lab_words)
+
+hint: $(GRADER) ## the next hint: make hint CH=05 LAB=2; AGAIN=1 shows those you have seen
+	@$(GRADER) --hint $(if $(AGAIN),--again) $(lab_words)
+
+solution: $(GRADER) ## a lab's solution, once it has full marks: make solution CH=05 LAB=2
+	@$(GRADER) --solution $(lab_words)
+
+reset: $(GRADER) ## put a lab's file back, with a backup: make reset CH=05 LAB=2 [YES=1]
+	@$(GRADER) --reset $(if $(YES),--yes) $(lab_words)
+
+# For whoever writes labs: renews the copies that make reset puts back. Not for a learner's tree.
+untouched:
+	@for d in exercises/ch[0-9][0-9]; do \
+	  rm -rf "$$d/.untouched" && mkdir "$$d/.untouched" && find "$$d" -maxdepth 1 -type f \
+	    \( -name 'lab[0-9]*_*.c' -o -name 'lab[0-9]*_*.cu' -o -name answers.txt \) \
+	    -exec cp {} "$$d/.untouched" \; || exit 1; \
+	done
 
 prove: $(GRADER) ## prove the grader: solutions pass, exercises score 0, mutants fail where they say
 	@$(GRADER) --prove
@@ -254,8 +286,42 @@ $(GRADER): $(GRADER_OBJ) $(COMMON_LIB)
 	$(Q)$(CC) $(cflags) -o $@ $^ $$(pkg-config --libs jansson) $(LDLIBS) $(CUDA_LIBS)
 
 # The grader's own tests read its JSON.
-$(BUILD)/tests/unit/test_grader $(BUILD)/tests/unit/test_grader_output: \
+$(BUILD)/tests/unit/test_grader $(BUILD)/tests/unit/test_grader_output \
+$(BUILD)/tests/unit/test_assignment_terms $(BUILD)/tests/unit/test_grader_formats: \
   LDLIBS += $(shell pkg-config --libs jansson 2>/dev/null || echo -ljansson)
+
+# ---- the drill ----------------------------------------------------------------------------------
+# TOPIC=name, COUNT=n, SEED=n; ANSWERS=file answers in place of the keyboard. docs/drill.md
+drill_flags = --scores '$(BUILD)/progress/drill' $(if $(TOPIC),--topic '$(TOPIC)') \
+              $(if $(COUNT),--count '$(COUNT)') $(if $(SEED),--seed '$(SEED)') \
+              $(if $(ANSWERS),--answers '$(ANSWERS)')
+
+.PHONY: drill
+drill: $(DRILL) ## practise the card numbers [TOPIC=waves] [COUNT=10] [SEED=7]
+	@$(DRILL) $(drill_flags)
+
+$(DRILL): $(call obj,$(DRILL_SRC)) $(COMMON_LIB)
+	$(call say,LINK,$(@F))
+	$(Q)$(CC) $(cflags) -o $@ $^ $(LDLIBS) $(CUDA_LIBS)
+
+$(BUILD)/tests/unit/test_drill $(BUILD)/tests/unit/test_drill_answers: \
+  $(call obj,$(filter-out tests/drill/main.c,$(DRILL_SRC)))
+
+# ---- instructors --------------------------------------------------------------------------------
+# docs/instructor.md. CHAPTERS=1-5 hands out those alone; CLASSROOM=02 adds a workflow for GitHub
+# Classroom that grades chapter 2.
+CLASSROOM ?=
+handed_out = $(if $(findstring command,$(origin CHAPTERS)),$(CHAPTERS))
+in_full    = $(if $(wildcard tests/instructor),,not-here)
+.PHONY: handout gradescope not-here
+handout: $(in_full) $(if $(CLASSROOM),$(GRADER)) ## a student copy: make handout OUT=dir [CHAPTERS=1-5] [CLASSROOM=02]
+	@BUILD='$(BUILD)' CLASSROOM='$(CLASSROOM)' tests/instructor/handout.sh '$(OUT)' '$(handed_out)'
+
+gradescope: $(in_full) $(GRADER) ## an autograder for Gradescope: make gradescope CH=05 [OUT=file.zip]
+	@BUILD='$(BUILD)' tests/instructor/gradescope.sh '$(CH)' '$(OUT)'
+
+not-here:
+	@echo 'that part of the course is not in this copy of it' >&2; exit 2
 
 # ---- looking and tidying ------------------------------------------------------------------------
 .PHONY: diff-chNN resources doctor deps lint format format-check clean

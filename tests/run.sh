@@ -38,6 +38,21 @@ count_unit() { # name
     count "$1" $(($3 - $4 - $5)) "$bad" "$log/$1" "$seconds"
 }
 
+# A student copy (make handout) has none of these tests: each lesson runs once instead.
+if [ ! -d tests/unit ]; then
+    echo "This is a student copy: the course's own tests, its solutions and its mutants"
+    echo 'are not in it. Each lesson runs once. To test your labs: make grade'
+    for program in ch[0-9][0-9]; do
+        start=$(date +%s)
+        bad=0
+        "./$program" --quick >"$log/$program" 2>&1 || bad=1
+        count "$program" $((1 - bad)) "$bad" "$log/$program" "$(($(date +%s) - start))"
+    done
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+    exit
+fi
+
 # The suites run side by side, one a core.
 run_one='start=$(date +%s); timeout 600 "$0" >"$1/$(basename "$0")" 2>&1; status=$?
     { echo "status: $status"; echo "seconds: $(($(date +%s) - start))"; } >>"$1/$(basename "$0")"'

@@ -3,11 +3,13 @@
 #include "tests/grade/build.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static const Limits compile_limits = {120.0, 1 << 20, (size_t)3 << 30};
+static const double compile_share = 12.0; // as long as so many tests may the compiler take
 static const size_t source_limit = 1 << 20; // bytes of a learner's file
 
 static char *run_directory; // of the process run_owner
@@ -69,13 +71,15 @@ void add_link_flags(Names *argv) {
     add_words(argv, "-Wl,--wrap=simt_syncthreads -Wl,--wrap=simt_syncthreads_reduce -lm");
 }
 
-bool execute(Names *argv, Text *log) {
+// Runs the command as the user `user` if that is not 0, with temporary files in `temporary`.
+static bool execute_as(Names *argv, Text *log, const char *temporary, uid_t user) {
+    const Limits limits = {compile_share * options.seconds, 1 << 20, (size_t)2 << 30};
     char **words = allocate(argv->count + 1, sizeof(char *));
     Run run;
     bool ok;
 
     memcpy(words, argv->name, argv->count * sizeof(char *));
-    run_tool(&run, words, &compile_limits, own_directory());
+    run_tool(&run, words, &limits, temporary, user);
     ok = run.end == END_EXIT && run.code == 0;
     if (run.output.length > 0) {
         text_add(log, run.output.data, run.output.length);
@@ -94,6 +98,15 @@ bool execute(Names *argv, Text *log) {
     free(words);
     names_free(argv);
     return ok;
+}
+
+bool execute(Names *argv, Text *log) {
+    return execute_as(argv, log, own_directory(), 0);
+}
+
+// The same for a learner's text: as that of --user, with temporary files in `work`.
+static bool execute_confined(Names *argv, Text *log, const char *work) {
+    return execute_as(argv, log, work, options.confine ? options.user : 0);
 }
 
 // ---- paths --------------------------------------------------------------------------------------
@@ -133,10 +146,46 @@ void build_end(void) {
 
 // ---- a learner's file ---------------------------------------------------------------------------
 
+// Makes an empty folder for what the compiler writes, of the user that it runs as. This program
+// writes nothing there. Its path is to be freed; drop_work removes it.
+static char *make_work(void) {
+    char *work = format_text("%s/work", own_directory());
+
+    remove_tree(work);
+    if (mkdir(work, 0700) != 0 || (options.confine && chown(work, options.user, options.user) != 0)) {
+        die("%s: %s", work, strerror(errno));
+    }
+    return work;
+}
+
+static void drop_work(char *work) {
+    remove_tree(work);
+    free(work);
+}
+
+// Moves the program out of the compiler's folder, to where the learner's code cannot change it.
+static void take_program(const char *made, const char *program) {
+    struct stat info;
+    int fd;
+
+    if (rename(made, program) != 0) {
+        die("%s: %s", made, strerror(errno));
+    }
+    if (!options.confine) {
+        return;
+    }
+    fd = open(program, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || fchown(fd, 0, 0) != 0 ||
+        fchmod(fd, 0755) != 0) {
+        die("%s: %s", program, strerror(errno));
+    }
+    close(fd);
+}
+
 // The file is copied into this process's directory, where no other labs.h can lie beside it, and
-// compiled there under its own name by `argv`, which is freed.
+// compiled under its own name by `argv`, which is freed. The object is made in `work`.
 static bool compile_lab(const char *chapter, const char *source, const char *object, Names argv,
-                        Text *log) {
+                        const char *work, Text *log) {
     const char *base = strrchr(source, '/') != NULL ? strrchr(source, '/') + 1 : source;
     char *text = read_file(source, source_limit);
     char *copy = format_text("%s/%s", own_directory(), base);
@@ -157,27 +206,28 @@ static bool compile_lab(const char *chapter, const char *source, const char *obj
     add_words(&argv, "-c -o");
     names_add(&argv, object);
     names_add(&argv, copy);
-    ok = execute(&argv, log);
+    ok = execute_confined(&argv, log, work);
     free(text);
     free(include);
     free(copy);
     return ok;
 }
 
-// Compiles the file into objects of this process's directory and adds their names to `objects`.
-static bool compile_builds(const char *chapter, const char *source, Names *objects, Text *log) {
+// Compiles the file into objects in `work` and adds their names to `objects`.
+static bool compile_builds(const char *chapter, const char *source, Names *objects,
+                           const char *work, Text *log) {
     const size_t length = strlen(source);
     const bool kernel = length > 3 && strcmp(source + length - 3, ".cu") == 0;
-    char *object = format_text("%s/lab.o", own_directory());
-    char *traced = format_text("%s/lab_trace.o", own_directory());
+    char *object = format_text("%s/lab.o", work);
+    char *traced = format_text("%s/lab_trace.o", work);
     Names argv = kernel ? kernel_command() : compiler_command();
     bool ok;
 
     add_words(&argv, "-Wall -Wextra -Wno-unused-parameter");
-    ok = compile_lab(chapter, source, object, argv, log);
+    ok = compile_lab(chapter, source, object, argv, work, log);
     names_add(objects, object);
     if (ok && kernel && options.trace_compiler != NULL) {
-        ok = compile_lab(chapter, source, traced, trace_command(), log);
+        ok = compile_lab(chapter, source, traced, trace_command(), work, log);
         names_add(objects, traced);
     }
     free(object);
@@ -187,19 +237,22 @@ static bool compile_builds(const char *chapter, const char *source, Names *objec
 
 char *build_lab(const char *chapter, const char *suite, const char *source, Text *log) {
     char *program = format_text("%s/%s_%s", own_directory(), chapter, suite);
+    char *work = make_work();
+    char *made = format_text("%s/program", work);
     char *suite_name = format_text("tests/grade/%s/%s.o", chapter, suite);
     char *parts[] = {cache_path("tests/grade/harness.o"), cache_path(suite_name),
                      cache_path("libcommon.a")};
     char *directory = format_text("%s/", own_directory());
+    char *below = format_text("%s/", work);
     Names objects = {0};
     Text raw = {0};
-    bool ok = compile_builds(chapter, source, &objects, &raw);
+    bool ok = compile_builds(chapter, source, &objects, work, &raw);
 
     if (ok) {
         Names argv = compiler_command();
 
         names_add(&argv, "-o");
-        names_add(&argv, program);
+        names_add(&argv, made);
         for (size_t i = 0; i < objects.count; i++) {
             names_add(&argv, objects.name[i]);
         }
@@ -207,22 +260,29 @@ char *build_lab(const char *chapter, const char *suite, const char *source, Text
             names_add(&argv, parts[i]);
         }
         add_link_flags(&argv);
-        ok = execute(&argv, &raw);
+        ok = execute_confined(&argv, &raw, work);
     }
     names_free(&objects);
     if (raw.data != NULL) {
-        char *trimmed = replace_text(raw.data, directory, "");
+        char *outer = replace_text(raw.data, below, "");
+        char *trimmed = replace_text(outer, directory, "");
 
         text_add(log, trimmed, strlen(trimmed));
+        free(outer);
         free(trimmed);
     }
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         free(parts[i]);
     }
-    if (!ok) {
+    if (ok) {
+        take_program(made, program);
+    } else {
         free(program);
         program = NULL;
     }
+    drop_work(work);
+    free(made);
+    free(below);
     text_free(&raw);
     free(directory);
     free(suite_name);

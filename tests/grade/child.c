@@ -1,4 +1,5 @@
 // The child's side of a run: descriptors, limits, user, and then the program.
+#include "tests/grade/assignment.h"
 #include "tests/grade/sandbox.h"
 
 #include <errno.h>
@@ -10,9 +11,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
-enum { UNPRIVILEGED_ID = 65534, FILE_LIMIT = 16 << 20 }; // the user "nobody"; bytes of one file
+enum { FILE_LIMIT = 16 << 20, TOOL_FILE_LIMIT = 128 << 20 }; // bytes of one file
 
 // The suite's environment: short reports, no leak check (a learner's lab may keep its buffers), red
 // zones wide enough to catch a row too far, and an exit status that names the sanitizer.
@@ -20,8 +22,10 @@ static char asan_options[] =
     "ASAN_OPTIONS=detect_leaks=0:exitcode=83:redzone=512:max_redzone=2048:quarantine_size_mb=16:"
     "max_allocation_size_mb=2048:allocator_may_return_null=0:color=never";
 static char ubsan_options[] = "UBSAN_OPTIONS=print_stacktrace=1:exitcode=83:color=never";
-static char *const suite_environment[] = {"PATH=/usr/bin:/bin", "LC_ALL=C",    "OMP_NUM_THREADS=2",
-                                          asan_options,         ubsan_options, NULL};
+static char seed_variable[32]; // what grade_normal's values depend on, 0: the fixed cases
+static char *const suite_environment[] = {
+    "PATH=/usr/bin:/bin", "LC_ALL=C", "OMP_NUM_THREADS=2", asan_options, ubsan_options,
+    seed_variable,        NULL};
 
 static char scratch[PATH_BYTES]; // the suite's working directory
 static pid_t scratch_owner;      // the process that made it, 0 when there is none
@@ -34,7 +38,7 @@ void make_scratch(void) {
         die("%s: %s", scratch, strerror(errno));
     }
     scratch_owner = getpid();
-    if (geteuid() == 0 && chown(scratch, UNPRIVILEGED_ID, UNPRIVILEGED_ID) != 0) {
+    if (geteuid() == 0 && chown(scratch, options.user, options.user) != 0) {
         die("%s: %s", scratch, strerror(errno));
     }
 }
@@ -58,10 +62,14 @@ static void limit(Ends ends, int resource, rlim_t soft, rlim_t hard) {
     }
 }
 
-static void become_unprivileged(Ends ends) {
-    const uid_t id = UNPRIVILEGED_ID;
+static void become_unprivileged(Ends ends, uid_t id) {
+    struct sysinfo now;
 
-    if (geteuid() != 0) {
+    if (geteuid() != 0) { // the limit counts what else this user runs, which is at most all there is
+        if (sysinfo(&now) == 0) {
+            limit(ends, RLIMIT_NPROC, now.procs + 2 * MAX_PROCESSES,
+                  now.procs + 2 * MAX_PROCESSES);
+        }
         return;
     }
     if (setgroups(0, NULL) != 0 || setresgid(id, id, id) != 0 || setresuid(id, id, id) != 0) {
@@ -112,7 +120,9 @@ static _Noreturn void become_suite(Ends ends, char *const *argv) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         give_up(ends, "prctl");
     }
-    become_unprivileged(ends);
+    snprintf(seed_variable, sizeof(seed_variable), SEED_VARIABLE "=%llx",
+             (unsigned long long)suite_seed);
+    become_unprivileged(ends, options.user);
     prctl(PR_SET_PDEATHSIG, SIGKILL); // after the change of user, which clears it
     fexecve(executable, argv, suite_environment);
     give_up(ends, argv[0]);
@@ -141,10 +151,14 @@ void start_child(Ends ends, char *const *argv, const Limits *limits) {
     if (ends.executable >= 0) {
         become_suite(ends, argv);
     }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    limit(ends, RLIMIT_FSIZE, TOOL_FILE_LIMIT, TOOL_FILE_LIMIT);
     if (setenv("TMPDIR", ends.temporary, 1) != 0) {
         give_up(ends, "setenv");
     }
+    if (ends.user != 0) {
+        become_unprivileged(ends, ends.user);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     execvp(argv[0], argv);
     give_up(ends, argv[0]);
 }

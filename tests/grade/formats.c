@@ -1,27 +1,12 @@
-// The machine-readable reports: TAP, JUnit XML, Gradescope's results.json, and this course's JSON.
-// All text in the results is printable UTF-8 by now (make_printable).
-#include "tests/grade/grader.h"
+// The machine-readable reports TAP and JUnit XML; those in JSON are in formats_json.c. All text in
+// the results is printable UTF-8 by now (make_printable).
+#include "tests/grade/assignment.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *status_word(Status status) {
-    switch (status) {
-    case STATUS_PASS:
-        return "passed";
-    case STATUS_GATED:
-        return "not counted";
-    case STATUS_NOT_RUN:
-        return "not run";
-    case STATUS_FAIL:
-        break;
-    }
-    return "failed";
-}
-
-// Case, message, output and hint as one text, to be freed; empty for a test that passed.
-static char *details(const TestResult *test) {
+char *test_details(const TestResult *test) {
     Text text = {0};
 
     text_add(&text, "", 0);
@@ -30,6 +15,9 @@ static char *details(const TestResult *test) {
     }
     if (test->message != NULL) {
         text_format(&text, "why: %s\n", test->message);
+    }
+    if (test->cause != NULL) {
+        text_format(&text, "cause: %s\n", test->cause);
     }
     if (test->status == STATUS_FAIL && test->hint != NULL && test->hint[0] != '\0') {
         text_format(&text, "hint: %s\n", test->hint);
@@ -52,11 +40,26 @@ static void write_yaml(FILE *out, const char *key, const char *text) {
     json_decref(value);
 }
 
+// The first line of a message, after a directive.
+static void write_reason(FILE *out, const char *message) {
+    if (message != NULL) {
+        fprintf(out, " %.*s", (int)strcspn(message, "\n"), message);
+    }
+}
+
+// A test that was not counted or not run is skipped, as TAP has it: neither passed nor failed.
 static void write_tap_test(FILE *out, const char *chapter, const char *lab, const TestResult *test,
                            int number) {
-    fprintf(out, "%s %d - %s %s %s %d/%d\n", test->status == STATUS_PASS ? "ok" : "not ok", number,
-            chapter, lab, test->name, test->score, test->points);
-    if (test->status == STATUS_PASS) {
+    const bool failed = test->status == STATUS_FAIL;
+
+    fprintf(out, "%s %d - %s %s %s %s/%s", failed ? "not ok" : "ok", number, chapter, lab,
+            test->name, show_points(test->earned), show_points(test->worth));
+    if (!failed && test->status != STATUS_PASS) {
+        fputs(" # SKIP", out);
+        write_reason(out, test->message);
+    }
+    fputc('\n', out);
+    if (!failed) {
         return;
     }
     fprintf(out, "  ---\n");
@@ -66,10 +69,27 @@ static void write_tap_test(FILE *out, const char *chapter, const char *lab, cons
     if (test->message != NULL) {
         write_yaml(out, "message", test->message);
     }
-    if (test->status == STATUS_FAIL && test->hint != NULL && test->hint[0] != '\0') {
+    if (test->cause != NULL) {
+        write_yaml(out, "cause", test->cause);
+    }
+    if (test->hint != NULL && test->hint[0] != '\0') {
         write_yaml(out, "hint", test->hint);
     }
+    if (test->output != NULL) {
+        write_yaml(out, "printed", test->output);
+    }
     fprintf(out, "  ...\n");
+}
+
+// The chapter's score, as a comment.
+static void write_tap_score(FILE *out, const ChapterResult *chapter) {
+    fprintf(out, "# %s: %s of %s points", chapter->name, show_points(chapter->earned),
+            show_points(chapter->worth));
+    if (chapter->percent > 0) {
+        fprintf(out, ", %s, less %d %%: %s", chapter->lateness, chapter->percent,
+                show_points(chapter->final));
+    }
+    fputc('\n', out);
 }
 
 void write_tap(FILE *out, const ChapterResult *chapters, size_t count) {
@@ -89,7 +109,11 @@ void write_tap(FILE *out, const ChapterResult *chapters, size_t count) {
             for (size_t t = 0; t < lab->count; t++) {
                 write_tap_test(out, chapters[c].name, lab->id, &lab->tests[t], ++number);
             }
+            if (lab->hidden > 0) {
+                fprintf(out, "# %s %s: %s\n", chapters[c].name, lab->id, show_hidden(lab));
+            }
         }
+        write_tap_score(out, &chapters[c]);
     }
 }
 
@@ -118,7 +142,7 @@ static void write_xml(FILE *out, const char *text) {
 
 static void write_junit_test(FILE *out, const char *chapter, const char *lab,
                              const TestResult *test) {
-    char *text = details(test);
+    char *text = test_details(test);
 
     fprintf(out, "    <testcase classname=\"%s.%s\" name=\"", chapter, lab);
     write_xml(out, test->name);
@@ -138,130 +162,73 @@ static void write_junit_test(FILE *out, const char *chapter, const char *lab,
     free(text);
 }
 
-static size_t count_status(const LabResult *lab, Status status) {
-    size_t found = 0;
+// What a lab or a run of several sums up to.
+typedef struct Counts {
+    size_t tests;
+    size_t failures;
+    size_t skipped;
+    double seconds;
+} Counts;
 
+static void count_lab(Counts *counts, const LabResult *lab) {
     for (size_t t = 0; t < lab->count; t++) {
-        found += lab->tests[t].status == status ? 1 : 0;
+        const Status status = lab->tests[t].status;
+
+        counts->tests++;
+        counts->failures += status == STATUS_FAIL ? 1 : 0;
+        counts->skipped += status == STATUS_GATED || status == STATUS_NOT_RUN ? 1 : 0;
+        counts->seconds += lab->tests[t].seconds;
     }
-    return found;
+}
+
+static void write_counts(FILE *out, const Counts *counts) {
+    fprintf(out, " tests=\"%zu\" failures=\"%zu\" errors=\"0\" skipped=\"%zu\" time=\"%.3f\">\n",
+            counts->tests, counts->failures, counts->skipped, counts->seconds);
+}
+
+// The points of a lab, for programs that show a suite's properties.
+static void write_properties(FILE *out, const LabResult *lab) {
+    fprintf(out, "    <properties>\n      <property name=\"score\" value=\"%s\"/>\n",
+            show_points(lab->earned));
+    fprintf(out, "      <property name=\"points\" value=\"%s\"/>\n", show_points(lab->worth));
+    if (lab->hidden > 0) {
+        fprintf(out, "      <property name=\"hidden\" value=\"%zu\"/>\n", lab->hidden);
+    }
+    fputs("    </properties>\n", out);
+}
+
+static void write_junit_lab(FILE *out, const char *chapter, const LabResult *lab) {
+    Counts counts = {0};
+
+    count_lab(&counts, lab);
+    fprintf(out, "  <testsuite name=\"%s.%s\"", chapter, lab->id);
+    write_counts(out, &counts);
+    write_properties(out, lab);
+    for (size_t t = 0; t < lab->count; t++) {
+        write_junit_test(out, chapter, lab->id, &lab->tests[t]);
+    }
+    if (lab->notes != NULL) {
+        fputs("    <system-err>", out);
+        write_xml(out, lab->notes);
+        fputs("</system-err>\n", out);
+    }
+    fputs("  </testsuite>\n", out);
 }
 
 void write_junit(FILE *out, const ChapterResult *chapters, size_t count) {
-    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n", out);
+    Counts counts = {0};
+
     for (size_t c = 0; c < count; c++) {
         for (size_t l = 0; l < chapters[c].count; l++) {
-            const LabResult *lab = &chapters[c].labs[l];
-
-            fprintf(out,
-                    "  <testsuite name=\"%s.%s\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" "
-                    "skipped=\"%zu\">\n",
-                    chapters[c].name, lab->id, lab->count, count_status(lab, STATUS_FAIL),
-                    count_status(lab, STATUS_GATED) + count_status(lab, STATUS_NOT_RUN));
-            for (size_t t = 0; t < lab->count; t++) {
-                write_junit_test(out, chapters[c].name, lab->id, &lab->tests[t]);
-            }
-            if (lab->notes != NULL) {
-                fputs("    <system-err>", out);
-                write_xml(out, lab->notes);
-                fputs("</system-err>\n", out);
-            }
-            fputs("  </testsuite>\n", out);
+            count_lab(&counts, &chapters[c].labs[l]);
+        }
+    }
+    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites", out);
+    write_counts(out, &counts);
+    for (size_t c = 0; c < count; c++) {
+        for (size_t l = 0; l < chapters[c].count; l++) {
+            write_junit_lab(out, chapters[c].name, &chapters[c].labs[l]);
         }
     }
     fputs("</testsuites>\n", out);
-}
-
-// ---- JSON ---------------------------------------------------------------------------------------
-
-// The value of an optional text: null when there is none.
-static json_t *json_text(const char *text) {
-    return text != NULL && text[0] != '\0' ? json_string(text) : json_null();
-}
-
-// Writes and releases the value; a NULL anywhere in its making ends here.
-static void finish_json(FILE *out, json_t *value) {
-    if (value == NULL || json_dumpf(value, out, JSON_INDENT(2)) != 0) {
-        die("cannot write the JSON report");
-    }
-    fputc('\n', out);
-    json_decref(value);
-}
-
-static void append(json_t *array, json_t *value) {
-    if (json_array_append_new(array, value) != 0) {
-        die("cannot make the JSON report");
-    }
-}
-
-static json_t *lab_json(const LabResult *lab) {
-    json_t *tests = json_array();
-
-    for (size_t t = 0; t < lab->count; t++) {
-        const TestResult *test = &lab->tests[t];
-
-        append(tests, json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:f}", "name",
-                                test->name, "score", test->score, "points", test->points, "status",
-                                status_word(test->status), "gated", test->gated, "case",
-                                json_text(test->in_case), "message", json_text(test->message),
-                                "hint", json_text(test->hint), "output", json_text(test->output),
-                                "seconds", test->seconds));
-    }
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:b, s:o, s:o}", "id", lab->id, "title", lab->title,
-                     "file", lab->file, "score", lab->score, "points", lab->points, "built",
-                     lab->built, "notes", json_text(lab->notes), "tests", tests);
-}
-
-void write_json(FILE *out, const ChapterResult *chapters, size_t count) {
-    json_t *list = json_array();
-    int score = 0;
-    int points = 0;
-
-    for (size_t c = 0; c < count; c++) {
-        json_t *labs = json_array();
-
-        for (size_t l = 0; l < chapters[c].count; l++) {
-            append(labs, lab_json(&chapters[c].labs[l]));
-        }
-        append(list, json_pack("{s:s, s:i, s:i, s:o}", "name", chapters[c].name, "score",
-                               chapters[c].score, "points", chapters[c].points, "labs", labs));
-        score += chapters[c].score;
-        points += chapters[c].points;
-    }
-    finish_json(out,
-                json_pack("{s:i, s:i, s:o}", "score", score, "points", points, "chapters", list));
-}
-
-// The results.json of a Gradescope autograder.
-void write_gradescope(FILE *out, const ChapterResult *chapters, size_t count) {
-    json_t *tests = json_array();
-    Text notes = {0};
-    int score = 0;
-
-    text_add(&notes, "", 0);
-    for (size_t c = 0; c < count; c++) {
-        for (size_t l = 0; l < chapters[c].count; l++) {
-            const LabResult *lab = &chapters[c].labs[l];
-
-            if (lab->notes != NULL) {
-                text_format(&notes, "%s %s:\n%s\n", chapters[c].name, lab->id, lab->notes);
-            }
-            for (size_t t = 0; t < lab->count; t++) {
-                const TestResult *test = &lab->tests[t];
-                char *name = format_text("%s %s: %s", chapters[c].name, lab->id, test->name);
-                char *text = details(test);
-
-                append(tests, json_pack("{s:s, s:i, s:i, s:s, s:s, s:s}", "name", name, "score",
-                                        test->score, "max_score", test->points, "status",
-                                        test->status == STATUS_PASS ? "passed" : "failed", "output",
-                                        text, "visibility", "visible"));
-                free(name);
-                free(text);
-            }
-        }
-        score += chapters[c].score;
-    }
-    finish_json(out, json_pack("{s:i, s:s, s:s, s:o}", "score", score, "visibility", "visible",
-                               "output", notes.data, "tests", tests));
-    text_free(&notes);
 }

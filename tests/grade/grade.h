@@ -68,8 +68,12 @@ float *grade_floats(size_t count);
 // index of the first element of `element` bytes that differs; element 0: no index.
 void grade_freeze(const char *name, const void *memory, size_t element);
 
-// A deterministic value for element `index` of stream `seed`: normal, mean 0, deviation 1.
+// A deterministic value for element `index` of stream `seed`: normal, mean 0, deviation 1. Another
+// one for each student where assignment.txt says so: a test must hold for whatever values come.
 float grade_normal(uint64_t seed, uint64_t index);
+
+// What a suite's own generator starts from: `seed`, or another number for each student.
+uint64_t grade_seed(uint64_t seed);
 
 // ---- a chapter's numeric questions: tests/grade/chNN/questions.c --------------------------------
 

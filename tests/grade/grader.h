@@ -108,8 +108,8 @@ size_t resident_bytes(pid_t pid); // of one process; 0 when it is gone
 void kill_descendants(pid_t group);
 
 // Runs a trusted command (the compiler), found on PATH, with this program's environment, in which
-// TMPDIR is the folder `temporary`.
-void run_tool(Run *run, char *const *argv, const Limits *limits, const char *temporary);
+// TMPDIR is the folder `temporary`, as the user `user`; 0: as this program's.
+void run_tool(Run *run, char *const *argv, const Limits *limits, const char *temporary, uid_t user);
 
 // Runs an executable that holds a learner's code: clean environment, a temporary directory as the
 // working directory, as an unprivileged user when this program is root, record and nonce pipes.
@@ -124,7 +124,8 @@ bool was_interrupted(void);
 
 // ---- build.c: compiling -------------------------------------------------------------------------
 
-enum { ALL_LABS = -1 };
+enum { UNPRIVILEGED_ID = 65534 }; // the user "nobody"
+enum { ALL_LABS = -1, ONLY_QUESTIONS = -2 };
 
 typedef struct Options {
     const char *from;   // lab files come from from/chNN/
@@ -134,11 +135,18 @@ typedef struct Options {
     const char *compiler;
     bool is_clang;
     const char *trace_compiler; // of the kernels' trace build, gcc 12 or newer; NULL: none is here
-    int lab;                    // ALL_LABS, or a lab's number, from 0 on
+    int lab;                    // ALL_LABS, ONLY_QUESTIONS, or a lab's number, from 0 on
     const char *test;           // NULL: all
     double seconds;             // wall time of one test
     bool sanitize;
     bool show_steps; // a line that says what runs, while it runs
+    uid_t user;      // as root: who runs learners' code; UNPRIVILEGED_ID without --user
+    bool confine;    // --user was given: the compiler, too, reads learners' files as that user
+
+    Names also;            // more reports of the same run, "FORMAT=FILE"
+    bool hidden;           // the tests that assignment.txt hides are run, too
+    const char *seed;      // NULL, or a student's id, from which random cases may come
+    const char *submitted; // NULL, or the time of the submission
 } Options;
 
 extern Options options;
@@ -184,12 +192,17 @@ typedef struct TestResult {
     int points;
     int score;
     bool gated;
+    int worth;   // hundredths of a point, as assignment.txt counts (assignment.h)
+    int earned;  // of them
+    bool hidden; // for the instructor's runs alone
     Status status;
     char *hint;
     char *timeout_hint; // in hint's place when the time ran out; empty: the grader's words; NULL of
                         // a question
     char *in_case;      // NULL when the test named none
     char *message;      // NULL when passed
+    char *cause;        // the known fault that fails so, NULL when none was recognised
+    bool by_values;     // the cause was told by its values, so the hint adds nothing
     char *output;       // what the learner's code printed, NULL when nothing
     double seconds;
 } TestResult;
@@ -204,16 +217,26 @@ typedef struct LabResult {
     bool debugging; // all points or none
     TestResult *tests;
     size_t count;
-    int score;
+    int score; // as the suite counts; remembered as progress
     int points;
+    int worth; // hundredths of a point, as assignment.txt counts
+    int earned;
+    size_t hidden; // tests that were left out, for the instructor to run
 } LabResult;
 
 typedef struct ChapterResult {
     const char *name; // "ch01"
     LabResult *labs;
     size_t count;
-    int score;
+    int score; // as the suites count
     int points;
+    int worth; // hundredths of a point, as assignment.txt counts
+    int earned;
+    int final;        // earned, less what lateness takes off
+    int percent;      // taken off for lateness
+    char *due;        // "2027-03-01 23:59"; NULL when the chapter has no due time
+    char *lateness;   // "1 day late: 10 % off", "in time"; NULL when that is not known
+    const char *seed; // that random cases came from; NULL: the fixed ones
 } ChapterResult;
 
 // ---- lab.c, questions.c, messages.c, explain.c --------------------------------------------------
@@ -243,6 +266,7 @@ void select_test(LabResult *lab, const char *only);
 
 LabResult grade_questions_of(const char *chapter, const char *from, const char *only);
 ChapterResult grade_chapter(const char *chapter);
+void test_free(TestResult *test);
 void lab_free(LabResult *lab);
 void chapter_free(ChapterResult *chapter);
 
@@ -279,6 +303,14 @@ void write_junit(FILE *out, const ChapterResult *chapters, size_t count);
 void write_json(FILE *out, const ChapterResult *chapters, size_t count);
 void write_gradescope(FILE *out, const ChapterResult *chapters, size_t count);
 
+// Case, message, hint and output of a test as one text, to be freed; empty when it passed.
+char *test_details(const TestResult *test);
+
+// reports.c: opens the files of --format, --out and --also, or ends the program with what is wrong
+// with these; writes all reports of the run.
+void open_reports(void);
+void write_reports(const ChapterResult *chapters, size_t count);
+
 // ---- progress.c, gaps.c, mutant.c, prove.c ------------------------------------------------------
 
 // Remembers the score of each lab in the result that is its best so far. The tests of a lab must
@@ -295,6 +327,7 @@ char *compare_debugging(const char *exercise, const char *solution);
 typedef struct Mutant {
     char *suite_prefix; // "lab1_"
     char *test;         // the test that must fail
+    char *cause;        // the description, in one line
     char *text;         // the solution's text with the fault planted
 } Mutant;
 
@@ -303,7 +336,30 @@ typedef struct Mutant {
 bool read_mutant(Mutant *mutant, const char *path, const char *solutions_directory, char **error);
 void mutant_free(Mutant *mutant);
 
+Names mutants_of(const char *chapter, const char *prefix); // file names that begin with `prefix`
+
+// The suite of the mutant's lab, to be freed; NULL when there is none.
+char *mutant_suite(const Mutant *mutant, const char *chapter);
+
+// grade_lab with the mutant as the learner's file.
+LabResult grade_mutant(const Mutant *mutant, const char *chapter, const char *suite,
+                       const char *only);
+
 // Proves the grader on the chapters; returns true when every proof passed.
 bool prove(const Names *chapters);
+
+// ---- recognise.c, record.c ----------------------------------------------------------------------
+
+// Sets `cause` of the failed tests that look like a known wrong answer's.
+void name_causes(LabResult *lab, const char *chapter);
+
+// Grades every mutant of the chapters and writes their wrong_answers.txt anew. True when every
+// mutant could be recorded.
+bool record_wrong_answers(const Names *chapters);
+
+// Whether the report names the mutant's cause, alone or among others: that of `test`, which was
+// graded alone, or where that test does not tell it from others, that of the whole lab.
+bool is_recognised(const Mutant *mutant, const char *chapter, const char *suite,
+                   const TestResult *test);
 
 #endif

@@ -1,5 +1,5 @@
 // Grading one coding lab: its table of tests, the build, one process a test.
-#include "tests/grade/grader.h"
+#include "tests/grade/assignment.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -51,8 +51,10 @@ static char *lab_id(const char *suite) {
 
 const char *lab_suffix(const char *chapter, const char *suite) {
     char *kernel = format_text("exercises/%s/%s.cu", chapter, suite);
-    const char *suffix = file_exists(kernel) ? ".cu" : ".c";
+    char *untouched = format_text("exercises/%s/.untouched/%s.cu", chapter, suite);
+    const char *suffix = file_exists(kernel) || file_exists(untouched) ? ".cu" : ".c";
 
+    free(untouched);
     free(kernel);
     return suffix;
 }
@@ -117,12 +119,13 @@ LabResult lab_table(const char *chapter, const char *suite) {
     return lab;
 }
 
-static void test_free(TestResult *test) {
+void test_free(TestResult *test) {
     free(test->name);
     free(test->hint);
     free(test->timeout_hint);
     free(test->in_case);
     free(test->message);
+    free(test->cause);
     free(test->output);
 }
 
@@ -297,6 +300,9 @@ LabResult grade_lab(const char *chapter, const char *suite, const char *source, 
     Text log = {0};
     char *program;
 
+    if (source == NULL) {
+        drop_hidden(chapter, &lab);
+    }
     if (only != NULL && !has_test(&lab, only)) {
         select_test(&lab, only);
         return lab;
@@ -315,6 +321,7 @@ LabResult grade_lab(const char *chapter, const char *suite, const char *source, 
         lab.built = true;
         lab.notes = compile_warnings(log.data);
         run_tests(&lab, program, only);
+        name_causes(&lab, chapter);
         if (lab.debugging && only == NULL) {
             give_all_or_none(&lab);
         }
@@ -330,6 +337,7 @@ LabResult grade_lab(const char *chapter, const char *suite, const char *source, 
     if (only != NULL) {
         select_test(&lab, only);
     }
+    lab.points = 0;
     for (size_t i = 0; i < lab.count; i++) {
         lab.points += lab.tests[i].points;
         lab.score += lab.tests[i].score;
@@ -342,19 +350,22 @@ ChapterResult grade_chapter(const char *chapter) {
     bool questions;
     Names suites = chapter_suites(chapter, &questions);
 
+    suite_seed = chapter_seed(chapter);
     result.labs = allocate(suites.count + 1, sizeof(LabResult));
     for (size_t i = 0; i < suites.count; i++) {
         if (options.lab == ALL_LABS || atoi(suites.name[i] + 3) == options.lab) {
             result.labs[result.count++] = grade_lab(chapter, suites.name[i], NULL, options.test);
         }
     }
-    if (questions && options.lab == ALL_LABS) {
-        result.labs[result.count++] = grade_questions_of(chapter, options.from, options.test);
+    if (questions && (options.lab == ALL_LABS || options.lab == ONLY_QUESTIONS)) {
+        result.labs[result.count] = grade_questions_of(chapter, options.from, options.test);
+        drop_hidden(chapter, &result.labs[result.count++]);
     }
     for (size_t i = 0; i < result.count; i++) {
         result.score += result.labs[i].score;
         result.points += result.labs[i].points;
     }
+    assign_chapter(&result);
     names_free(&suites);
     return result;
 }
@@ -364,5 +375,7 @@ void chapter_free(ChapterResult *chapter) {
         lab_free(&chapter->labs[i]);
     }
     free(chapter->labs);
+    free(chapter->due);
+    free(chapter->lateness);
     *chapter = (ChapterResult){0};
 }

@@ -1,29 +1,30 @@
 // The grader's command line: grades labs, shows progress, proves itself.
-#include "tests/grade/grader.h"
+#include "tests/grade/assignment.h"
+#include "tests/grade/learner.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 Options options = {
-    .from = "exercises", .format = "text", .lab = ALL_LABS, .seconds = 10.0, .sanitize = true};
+    .from = "exercises", .format = "text", .lab = ALL_LABS, .seconds = 10.0, .sanitize = true,
+    .user = UNPRIVILEGED_ID};
 
-typedef void (*Writer)(FILE *out, const ChapterResult *chapters, size_t count);
+typedef enum Mode {
+    MODE_GRADE,
+    MODE_PROGRESS,
+    MODE_NEXT,
+    MODE_WATCH,
+    MODE_HINT,
+    MODE_SOLUTION,
+    MODE_RESET,
+    MODE_PROVE,
+    MODE_RECORD
+} Mode;
 
-static const struct {
-    const char *name;
-    Writer write;
-} formats[] = {
-    {"text", write_text},   {"tap", write_tap},
-    {"junit", write_junit}, {"gradescope", write_gradescope},
-    {"json", write_json},
-};
-
-enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };
-
-typedef enum Mode { MODE_GRADE, MODE_PROGRESS, MODE_PROVE } Mode;
+static bool again;     // --again
+static bool confirmed; // --yes
 
 static void print_help(void) {
     printf("grade: grades the labs of a chapter, of several, or of all.\n"
@@ -34,21 +35,25 @@ static void print_help(void) {
            "  --test NAME       only this test or question\n"
            "  --format FORMAT   text, tap, junit, gradescope or json (default: text)\n"
            "  --out FILE        write the report there, and the text to the terminal\n"
+           "  --also FORMAT=FILE  one more report of the same run; may be repeated\n"
            "  --timeout S       seconds that one test may take (default: 10)\n"
            "  --no-sanitizers   build without AddressSanitizer and UBSan\n"
+           "  --user UID        as root: compile and run the labs as this user\n"
+           "  --hidden          run the tests that assignment.txt hides, too\n"
+           "  --seed TEXT       a student's id: random cases of their own where\n"
+           "                    assignment.txt says `seed student`; with --prove in all\n"
+           "  --submitted TIME  when it was handed in, as 2027-03-02T10:00: lateness is\n"
+           "                    taken off as assignment.txt says\n"
            "  --progress        the best scores so far\n"
-           "  --prove           prove the grader: solutions, exercises, mutants\n\n"
+           "  --next            what to do now\n"
+           "  --watch           grade again at each save, until Ctrl-C\n"
+           "  --hint            the next hint for a lab; --again: those shown so far\n"
+           "  --solution        a lab's solution, once it has full marks\n"
+           "  --reset           put a lab's file back; --yes: without asking\n"
+           "  --prove           prove the grader: solutions, exercises, mutants\n"
+           "  --record          write anew what the known wrong answers give\n\n"
            "The variables CC (default gcc) and BUILD (default build) are honoured.\n"
            "Exit status: 0 full marks, 1 less, 2 a mistake in the command or the course.\n");
-}
-
-static Writer find_format(const char *name) {
-    for (size_t i = 0; i < FORMATS; i++) {
-        if (strcmp(formats[i].name, name) == 0) {
-            return formats[i].write;
-        }
-    }
-    die("--format %s: the formats are text, tap, junit, gradescope and json", name);
 }
 
 static const char *variable(const char *name, const char *otherwise) {
@@ -68,13 +73,30 @@ static double positive(const char *option, const char *text) {
 }
 
 static int lab_number(const char *text) {
+    const char *digits = text + (strncmp(text, "lab", 3) == 0 ? 3 : 0);
+    char *end;
+    const long number = strtol(digits, &end, 10);
+
+    if (strcmp(text, "questions") == 0) {
+        return ONLY_QUESTIONS;
+    }
+    if (end == digits || *end != '\0' || number < 0 || number > 99) {
+        die("--lab %s: a lab's number is needed, 0 to 99, or `questions`", text);
+    }
+    return (int)number;
+}
+
+static uid_t user_number(const char *text) {
     char *end;
     const long number = strtol(text, &end, 10);
 
-    if (end == text || *end != '\0' || number < 0 || number > 99) {
-        die("--lab %s: a lab's number is needed, 0 to 99", text);
+    if (end == text || *end != '\0' || number < 1 || number > 0x7FFFFFFF) {
+        die("--user %s: the number of an unprivileged user is needed, like 65534", text);
     }
-    return (int)number;
+    if (geteuid() != 0) {
+        die("--user %s: only root can become another user; leave it out", text);
+    }
+    return (uid_t)number;
 }
 
 static Mode parse_options(int argc, char **argv) {
@@ -85,8 +107,21 @@ static Mode parse_options(int argc, char **argv) {
                                           {"out", required_argument, NULL, 'o'},
                                           {"timeout", required_argument, NULL, 's'},
                                           {"no-sanitizers", no_argument, NULL, 'n'},
+                                          {"user", required_argument, NULL, 'U'},
+                                          {"also", required_argument, NULL, 'a'},
+                                          {"hidden", no_argument, NULL, 'H'},
+                                          {"seed", required_argument, NULL, 'S'},
+                                          {"submitted", required_argument, NULL, 'd'},
                                           {"progress", no_argument, NULL, 'p'},
+                                          {"next", no_argument, NULL, 'N'},
+                                          {"watch", no_argument, NULL, 'w'},
+                                          {"hint", no_argument, NULL, 'i'},
+                                          {"again", no_argument, NULL, 'g'},
+                                          {"solution", no_argument, NULL, 'u'},
+                                          {"reset", no_argument, NULL, 'r'},
+                                          {"yes", no_argument, NULL, 'y'},
                                           {"prove", no_argument, NULL, 'P'},
+                                          {"record", no_argument, NULL, 'R'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     Mode mode = MODE_GRADE;
@@ -115,11 +150,51 @@ static Mode parse_options(int argc, char **argv) {
         case 'n':
             options.sanitize = false;
             break;
+        case 'U':
+            options.user = user_number(optarg);
+            options.confine = true;
+            break;
+        case 'a':
+            names_add(&options.also, optarg);
+            break;
+        case 'H':
+            options.hidden = true;
+            break;
+        case 'S':
+            options.seed = optarg;
+            break;
+        case 'd':
+            options.submitted = optarg;
+            break;
         case 'p':
             mode = MODE_PROGRESS;
             break;
+        case 'N':
+            mode = MODE_NEXT;
+            break;
+        case 'w':
+            mode = MODE_WATCH;
+            break;
+        case 'i':
+            mode = MODE_HINT;
+            break;
+        case 'g':
+            again = true;
+            break;
+        case 'u':
+            mode = MODE_SOLUTION;
+            break;
+        case 'r':
+            mode = MODE_RESET;
+            break;
+        case 'y':
+            confirmed = true;
+            break;
         case 'P':
             mode = MODE_PROVE;
+            break;
+        case 'R':
+            mode = MODE_RECORD;
             break;
         case 'h':
             print_help();
@@ -141,10 +216,11 @@ static Names chosen_chapters(char **words) {
         die("no labs here: run it from the course's top folder");
     }
     for (; *words != NULL; words++) {
+        char *word = chapter_name(*words);
         bool known = false;
 
         for (size_t i = 0; i < all.count; i++) {
-            known |= strcmp(all.name[i], *words) == 0;
+            known |= strcmp(all.name[i], word) == 0;
         }
         if (!known) {
             Text list = {0};
@@ -152,9 +228,10 @@ static Names chosen_chapters(char **words) {
             for (size_t i = 0; i < all.count; i++) {
                 text_format(&list, " %s", all.name[i]);
             }
-            die("%s has no labs; chapters with labs:%s", *words, list.data);
+            die("%s has no labs; chapters with labs:%s", word, list.data);
         }
-        names_add(&chosen, *words);
+        names_add(&chosen, word);
+        free(word);
     }
     if (chosen.count == 0) {
         return all;
@@ -170,51 +247,62 @@ static void require_tests(const ChapterResult *results, size_t count) {
     for (size_t c = 0; c < count; c++) {
         for (size_t l = 0; l < results[c].count; l++) {
             tests += results[c].labs[l].count;
+            tests += options.test == NULL ? results[c].labs[l].hidden : 0;
         }
     }
     if (tests == 0 && options.test != NULL) {
         die("no test or question is named `%s` there", options.test);
+    }
+    if (tests == 0 && options.lab == ONLY_QUESTIONS) {
+        die("there are no questions there");
     }
     if (tests == 0) {
         die("there is no lab %d there", options.lab);
     }
 }
 
-static void report(FILE *out, Writer write, const ChapterResult *results, size_t count) {
-    if (out != stdout) {
-        write_text(stdout, results, count);
+// What an instructor's run is given besides the chapters.
+static void check_options(void) {
+    Moment moment;
+
+    if (options.seed != NULL) {
+        char *printable = copy_text(options.seed);
+
+        make_printable(printable);
+        if (options.seed[0] == '\0' || strcmp(printable, options.seed) != 0) {
+            die("--seed: a printable text is needed, like a student's id");
+        }
+        free(printable);
     }
-    write(out, results, count);
-    if (fflush(out) != 0 || ferror(out) || (out != stdout && fclose(out) != 0)) {
-        die("%s: %s", options.out != NULL ? options.out : "stdout", strerror(errno));
+    if (options.submitted != NULL && !parse_moment(options.submitted, &moment)) {
+        die("--submitted %s: a date and a time are needed, like 2027-03-02T10:00",
+            options.submitted);
     }
 }
 
-static int grade(const Names *chapters) {
-    Writer write = find_format(options.format);
+int grade(const Names *chapters) {
     ChapterResult *results = allocate(chapters->count, sizeof(ChapterResult));
-    FILE *out;
     int missing = 0;
 
     if (!directory_exists(options.from)) {
         die("--from %s: no such folder", options.from);
     }
-    out = options.out != NULL ? fopen(options.out, "we") : stdout;
-    if (out == NULL) {
-        die("%s: %s", options.out, strerror(errno));
-    }
+    open_reports();
     options.show_steps = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO);
     build_shared(chapters);
     for (size_t i = 0; i < chapters->count; i++) {
+        assignment_of(chapters->name[i]); // a mistake in one is told before anything is graded
+    }
+    for (size_t i = 0; i < chapters->count; i++) {
         results[i] = grade_chapter(chapters->name[i]);
-        missing += results[i].points - results[i].score;
+        missing += results[i].worth - results[i].earned;
         if (strcmp(options.from, "exercises") == 0 && options.test == NULL) {
             remember_progress(&results[i]);
         }
     }
     end_steps();
     require_tests(results, chapters->count);
-    report(out, write, results, chapters->count);
+    write_reports(results, chapters->count);
     for (size_t i = 0; i < chapters->count; i++) {
         chapter_free(&results[i]);
     }
@@ -230,10 +318,12 @@ static void clean_up(void) {
 int main(int argc, char **argv) {
     Mode mode = parse_options(argc, argv);
     Names chapters = chosen_chapters(argv + optind);
+    const char *only = optind + 1 == argc ? chapters.name[0] : NULL; // the one named
     int status = 0;
 
     options.compiler = variable("CC", "gcc");
     options.build = variable("BUILD", "build");
+    check_options();
     find_compilers();
     atexit(clean_up);
     catch_interrupts();
@@ -244,8 +334,26 @@ int main(int argc, char **argv) {
     case MODE_PROGRESS:
         show_progress(&chapters);
         break;
+    case MODE_NEXT:
+        status = show_next(&chapters);
+        break;
+    case MODE_WATCH:
+        status = watch(only);
+        break;
+    case MODE_HINT:
+        status = show_hint(only, again);
+        break;
+    case MODE_SOLUTION:
+        status = show_solution(only);
+        break;
+    case MODE_RESET:
+        status = reset_lab(only, confirmed);
+        break;
     case MODE_PROVE:
         status = prove(&chapters) ? 0 : 1;
+        break;
+    case MODE_RECORD:
+        status = record_wrong_answers(&chapters) ? 0 : 1;
         break;
     }
     names_free(&chapters);

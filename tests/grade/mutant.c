@@ -6,9 +6,11 @@
 //   exact lines of the solution
 //   +++ becomes
 //   the lines in their place, perhaps none; then the next "--- was", or the end
+#include "tests/grade/build.h"
 #include "tests/grade/grader.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,6 +74,20 @@ static char *take_lines(char **at, const char *stop) {
     return lines.data;
 }
 
+// The lines joined by single blanks, to be freed.
+static char *one_line(const char *lines) {
+    Text line = {0};
+
+    text_add(&line, "", 0);
+    while (*(lines += strspn(lines, " \t\r\n")) != '\0') {
+        const size_t length = strcspn(lines, " \t\r\n");
+
+        text_format(&line, "%s%.*s", line.length > 0 ? " " : "", (int)length, lines);
+        lines += length;
+    }
+    return line.data;
+}
+
 // Plants the hunks that start at `at`. NULL, or what is wrong, to be freed.
 static char *plant(Mutant *mutant, char *at) {
     char *original = copy_text(mutant->text);
@@ -129,7 +145,8 @@ static char *apply(Mutant *mutant, char *text, const char *solutions_directory) 
 
         mutant->text = read_file(solution, (size_t)1 << 20);
         error = mutant->text == NULL ? copy_text("the solution cannot be read") : plant(mutant, at);
-        if (error == NULL && strspn(description, " \n") == strlen(description)) {
+        mutant->cause = one_line(description);
+        if (error == NULL && mutant->cause[0] == '\0') {
             error = copy_text("the description is missing");
         }
         free(description);
@@ -163,6 +180,44 @@ bool read_mutant(Mutant *mutant, const char *path, const char *solutions_directo
 void mutant_free(Mutant *mutant) {
     free(mutant->suite_prefix);
     free(mutant->test);
+    free(mutant->cause);
     free(mutant->text);
     *mutant = (Mutant){0};
+}
+
+Names mutants_of(const char *chapter, const char *prefix) {
+    char *directory = format_text("tests/mutants/%s", chapter);
+    Names mutants = list_files(directory, prefix, ".mutant");
+
+    free(directory);
+    return mutants;
+}
+
+char *mutant_suite(const Mutant *mutant, const char *chapter) {
+    bool questions;
+    Names suites = chapter_suites(chapter, &questions);
+    char *found = NULL;
+
+    for (size_t i = 0; i < suites.count && found == NULL; i++) {
+        if (strncmp(suites.name[i], mutant->suite_prefix, strlen(mutant->suite_prefix)) == 0) {
+            found = copy_text(suites.name[i]);
+        }
+    }
+    names_free(&suites);
+    return found;
+}
+
+LabResult grade_mutant(const Mutant *mutant, const char *chapter, const char *suite,
+                       const char *only) {
+    char *directory = format_text("%s/mutant", own_directory());
+    char *source = format_text("%s/%s%s", directory, suite, lab_suffix(chapter, suite));
+    LabResult lab;
+
+    if (!make_directories(directory) || !write_file(source, mutant->text)) {
+        die("%s: %s", source, strerror(errno));
+    }
+    lab = grade_lab(chapter, suite, source, only);
+    free(source);
+    free(directory);
+    return lab;
 }

@@ -1,5 +1,6 @@
 // The report for a reader at a terminal, 80 columns.
-#include "tests/grade/grader.h"
+#include "tests/grade/assignment.h"
+#include "tests/grade/protocol.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,13 +71,28 @@ static void write_brief(FILE *out, const char *message, int used) {
     }
 }
 
+// The columns that the scores of a lab take.
+static int score_width(const LabResult *lab) {
+    int width = 2;
+
+    for (size_t i = 0; i < lab->count; i++) {
+        const int columns = (int)strlen(show_points(lab->tests[i].earned));
+
+        width = columns > width ? columns : width;
+    }
+    return width;
+}
+
 // Lab tests that failed after the first get one line: the first one is the one to mend.
-static void write_test(FILE *out, const TestResult *test, bool in_full) {
+static void write_test(FILE *out, const TestResult *test, int width, bool in_full) {
     const char *word = test->status == STATUS_PASS   ? "ok  "
                        : test->status == STATUS_FAIL ? "FAIL"
                                                      : "-   ";
+    char *name = format_text("%s%s", test->name, test->hidden ? " (hidden)" : "");
+    int used = fprintf(out, "  %s %-*s %*s/%s", word, NAME, name, width, show_points(test->earned),
+                       show_points(test->worth));
 
-    int used = fprintf(out, "  %s %-*s %2d/%d", word, NAME, test->name, test->score, test->points);
+    free(name);
 
     if (test->message == NULL || in_full) {
         fputc('\n', out);
@@ -95,7 +111,10 @@ static void write_test(FILE *out, const TestResult *test, bool in_full) {
     if (test->output != NULL) {
         write_printed(out, test->output);
     }
-    if (test->hint != NULL && test->hint[0] != '\0') {
+    if (test->cause != NULL) {
+        write_wrapped(out, "cause: ", test->cause, 7);
+    }
+    if (test->hint != NULL && test->hint[0] != '\0' && !test->by_values) {
         write_wrapped(out, "hint:  ", test->hint, 7);
     }
 }
@@ -104,6 +123,7 @@ static void write_lab(FILE *out, const char *chapter, const LabResult *lab) {
     bool first = true;
     bool questions = strcmp(lab->id, "questions") == 0;
     const TestResult *example = NULL;
+    const int width = score_width(lab);
 
     int used = fprintf(out, "%s %s: %s", chapter, lab->id, lab->title);
     bool fits = used + 4 + (int)strlen(lab->file) <= WIDTH;
@@ -117,7 +137,8 @@ static void write_lab(FILE *out, const char *chapter, const LabResult *lab) {
         bool failed = test->status == STATUS_FAIL;
 
         // A lab that did not build has said so above; an answer that is wrong gets its hint.
-        write_test(out, test, lab->built && failed && (questions ? test->in_case != NULL : first));
+        write_test(out, test, width,
+                   lab->built && failed && (questions ? test->in_case != NULL : first));
         example = example == NULL && failed && !first && !questions ? test : example;
         first = first && !failed;
     }
@@ -126,35 +147,76 @@ static void write_lab(FILE *out, const char *chapter, const LabResult *lab) {
                 example->name);
     }
     if (lab->program != NULL && lab->score < lab->points) {
-        fprintf(out, "  (debug: gdb --args %s --run %s)\n", lab->program, lab->tests[0].name);
+        const unsigned long long seed = chapter_seed(chapter);
+
+        fputs("  (debug: ", out);
+        if (seed != 0) {
+            fprintf(out, SEED_VARIABLE "=%llx ", seed);
+        }
+        fprintf(out, "gdb --args %s --run %s)\n", lab->program, lab->tests[0].name);
+    }
+    if (lab->hidden > 0) {
+        fprintf(out, "  (%s)\n", show_hidden(lab));
     }
     fputc('\n', out);
 }
 
-void write_score_line(FILE *out, const char *name, int score, int points, const char *remark) {
-    int filled = points > 0 ? score * BAR / points : 0;
+// Of numbers of hundredths.
+static void write_bar_line(FILE *out, const char *name, int earned, int worth, const char *remark) {
+    const int filled = worth > 0 ? (int)((int64_t)earned * BAR / worth) : 0;
 
-    fprintf(out, "%-5s %4d/%-4d [%.*s%.*s]%s%s\n", name, score, points, filled, "##########",
-            BAR - filled, "----------", remark[0] != '\0' ? "  " : "", remark);
+    fprintf(out, "%-5s %4s/%-4s [%.*s%.*s]%s%s\n", name, show_points(earned), show_points(worth),
+            filled, "##########", BAR - filled, "----------", remark[0] != '\0' ? "  " : "",
+            remark);
+}
+
+void write_score_line(FILE *out, const char *name, int score, int points, const char *remark) {
+    write_bar_line(out, name, POINT * score, POINT * points, remark);
+}
+
+// When the chapter is due, what lateness takes off, and which random cases it had.
+static void write_terms(FILE *out, const ChapterResult *chapter) {
+    if (chapter->due != NULL && chapter->lateness == NULL) {
+        fprintf(out, "%6sdue %s\n", "", chapter->due);
+    } else if (chapter->lateness != NULL) {
+        fprintf(out, "%6sdue %s; handed in %s\n", "", chapter->due, chapter->lateness);
+    }
+    if (chapter->percent > 0) {
+        fprintf(out, "%6sfor lateness %d %% is taken off: %s points become %s\n", "",
+                chapter->percent, show_points(chapter->earned), show_points(chapter->final));
+    }
+    if (chapter->seed != NULL) {
+        fprintf(out, "%6srandom cases of the seed `%s`\n", "", chapter->seed);
+    } else if (assignment_of(chapter->name)->own_seeds) {
+        fprintf(out, "%6srandom cases for everybody; SEED=your-id gives those of your own\n", "");
+    }
+}
+
+// Whether the options leave something of a lab to report.
+static bool has_content(const LabResult *lab) {
+    return lab->count > 0 || (lab->hidden > 0 && options.test == NULL);
 }
 
 void write_text(FILE *out, const ChapterResult *chapters, size_t count) {
-    int score = 0;
-    int points = 0;
+    int final = 0;
+    int worth = 0;
+    bool late = false;
 
     for (size_t c = 0; c < count; c++) {
         for (size_t l = 0; l < chapters[c].count; l++) {
-            if (chapters[c].labs[l].count > 0) {
+            if (has_content(&chapters[c].labs[l])) {
                 write_lab(out, chapters[c].name, &chapters[c].labs[l]);
             }
         }
     }
     for (size_t c = 0; c < count; c++) {
-        write_score_line(out, chapters[c].name, chapters[c].score, chapters[c].points, "");
-        score += chapters[c].score;
-        points += chapters[c].points;
+        write_bar_line(out, chapters[c].name, chapters[c].earned, chapters[c].worth, "");
+        write_terms(out, &chapters[c]);
+        final += chapters[c].final;
+        worth += chapters[c].worth;
+        late |= chapters[c].percent > 0;
     }
     if (count > 1) {
-        write_score_line(out, "total", score, points, "");
+        write_bar_line(out, "total", final, worth, late ? "after lateness" : "");
     }
 }

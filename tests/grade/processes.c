@@ -28,11 +28,36 @@ size_t resident_bytes(pid_t pid) {
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// Calls visit for every process of the group or that has this process as its parent: orphans come
-// back to it, since it is their subreaper.
-static void each_descendant(pid_t group, void (*visit)(pid_t pid, void *context), void *context) {
+typedef struct Process {
+    pid_t pid;
+    size_t parent; // its index in the list, the list's length when it is not there
+    bool below;    // it belongs to the run
+} Process;
+
+typedef struct Processes {
+    Process *process;
+    pid_t *parent;
+    size_t count;
+} Processes;
+
+static void list_process(Processes *all, pid_t pid, pid_t parent, bool below) {
+    if (all->count % 256 == 0) {
+        all->process = realloc(all->process, (all->count + 256) * sizeof(Process));
+        all->parent = realloc(all->parent, (all->count + 256) * sizeof(pid_t));
+        if (all->process == NULL || all->parent == NULL) {
+            die("out of memory");
+        }
+    }
+    all->parent[all->count] = parent;
+    all->process[all->count++] = (Process){.pid = pid, .below = below};
+}
+
+// All processes there are. Those of the group, and those that have this process as their parent,
+// are marked: orphans come back to it, since it is their subreaper.
+static Processes list_processes(pid_t group) {
     DIR *proc = opendir("/proc");
     const struct dirent *entry;
+    Processes all = {0};
 
     while (proc != NULL && (entry = readdir(proc)) != NULL) {
         char *path;
@@ -48,9 +73,8 @@ static void each_descendant(pid_t group, void (*visit)(pid_t pid, void *context)
         path = format_text("/proc/%ld/stat", (long)pid);
         stat = read_file(path, 4096);
         after = stat != NULL ? strrchr(stat, ')') : NULL;
-        if (after != NULL && sscanf(after, ") %*c %d %d", &parent, &process_group) == 2 &&
-            (parent == getpid() || process_group == group)) {
-            visit(pid, context);
+        if (after != NULL && sscanf(after, ") %*c %d %d", &parent, &process_group) == 2) {
+            list_process(&all, pid, parent, parent == getpid() || process_group == group);
         }
         free(stat);
         free(path);
@@ -58,6 +82,45 @@ static void each_descendant(pid_t group, void (*visit)(pid_t pid, void *context)
     if (proc != NULL) {
         closedir(proc);
     }
+    return all;
+}
+
+// Marks the children of those that are marked, and theirs.
+static void mark_descendants(Processes *all) {
+    bool more = true;
+
+    for (size_t i = 0; i < all->count; i++) {
+        size_t p = 0;
+
+        while (p < all->count && all->process[p].pid != all->parent[i]) {
+            p++;
+        }
+        all->process[i].parent = p;
+    }
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < all->count; i++) {
+            const size_t p = all->process[i].parent;
+
+            if (!all->process[i].below && p < all->count && all->process[p].below) {
+                all->process[i].below = more = true;
+            }
+        }
+    }
+}
+
+// Calls visit for every process of the run, whatever group or session it put itself into.
+static void each_descendant(pid_t group, void (*visit)(pid_t pid, void *context), void *context) {
+    Processes all = list_processes(group);
+
+    mark_descendants(&all);
+    for (size_t i = 0; i < all.count; i++) {
+        if (all.process[i].below) {
+            visit(all.process[i].pid, context);
+        }
+    }
+    free(all.process);
+    free(all.parent);
 }
 
 static void count_process(pid_t pid, void *context) {
@@ -74,16 +137,26 @@ Census take_census(pid_t group) {
     return census;
 }
 
+static void stop_process(pid_t pid, void *context) {
+    (void)context;
+    kill(pid, SIGSTOP);
+}
+
 static void kill_process(pid_t pid, void *context) {
     (void)context;
     kill(pid, SIGKILL);
 }
 
-// Kills what is left of the run and reaps it, so that neither processes nor zombies remain.
+// Kills what is left of the run and reaps it, so that neither processes nor zombies remain. What
+// starts processes faster than they are killed is stopped first: stopped ones start none, and they
+// still count against the limit of the user's processes.
 void kill_descendants(pid_t group) {
     for (int round = 0; round < 1000; round++) {
         pid_t reaped;
 
+        for (int pass = 0; round > 0 && pass < 8; pass++) {
+            each_descendant(group, stop_process, NULL);
+        }
         kill(-group, SIGKILL);
         while ((reaped = waitpid(-1, NULL, WNOHANG)) > 0) {
         }

@@ -1,5 +1,7 @@
-// The best score of each lab so far, kept in $BUILD/progress/chNN, one line a lab: "lab1 9".
-#include "tests/grade/grader.h"
+// What is remembered between runs, in $BUILD/progress/: the best score of each lab in chNN, how
+// many hints were shown in chNN.hints. A file has one line a lab, "lab1 9".
+#include "tests/grade/assignment.h"
+#include "tests/grade/learner.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,18 +9,20 @@
 
 static const size_t progress_limit = 4096;
 
-// The text of a chapter's file, to be freed; NULL when there is none.
-static char *read_progress(const char *chapter) {
-    char *path = format_text("%s/progress/%s", options.build, chapter);
+// ---- numbers by name ----------------------------------------------------------------------------
+
+// The file's text, to be freed; NULL when there is none.
+static char *read_numbers(const char *file) {
+    char *path = format_text("%s/progress/%s", options.build, file);
     char *text = read_file(path, progress_limit);
 
     free(path);
     return text;
 }
 
-static void write_progress(const char *chapter, const char *text) {
+static void write_numbers(const char *file, const char *text) {
     char *directory = format_text("%s/progress", options.build);
-    char *path = format_text("%s/%s", directory, chapter);
+    char *path = format_text("%s/%s", directory, file);
 
     if (!make_directories(directory) || !write_file(path, text)) {
         die("%s: %s", path, strerror(errno));
@@ -27,111 +31,158 @@ static void write_progress(const char *chapter, const char *text) {
     free(directory);
 }
 
-// The score that the text remembers for a lab; -1 when it was never graded. text may be NULL.
-static int best_score(const char *text, const char *lab) {
-    char id[32];
-    int score;
+// Reads the line at *text and moves on to the next one. False at the end, or when the line is not
+// a key and a number.
+static bool read_line(const char **text, char key[32], int *number) {
+    const char *line = *text;
+
+    *text += strcspn(*text, "\n");
+    *text += **text == '\n' ? 1 : 0;
+    return sscanf(line, "%31s %d", key, number) == 2;
+}
+
+// The number that the text has for a key; -1 when there is none. text may be NULL.
+static int find_number(const char *text, const char *key) {
+    char found[32];
+    int number;
 
     while (text != NULL && *text != '\0') {
-        if (sscanf(text, "%31s %d", id, &score) == 2 && strcmp(id, lab) == 0) {
-            return score;
+        if (read_line(&text, found, &number) && strcmp(found, key) == 0) {
+            return number;
         }
-        text += strcspn(text, "\n");
-        text += *text == '\n' ? 1 : 0;
     }
     return -1;
 }
 
-static bool has_lab(const ChapterResult *chapter, const char *id) {
-    for (size_t i = 0; i < chapter->count; i++) {
-        if (strcmp(chapter->labs[i].id, id) == 0) {
-            return true;
-        }
-    }
-    return false;
+int recall_number(const char *file, const char *key) {
+    char *text = read_numbers(file);
+    const int number = find_number(text, key);
+
+    free(text);
+    return number;
 }
 
-void remember_progress(const ChapterResult *chapter) {
-    char *old = read_progress(chapter->name);
+void remember_number(const char *file, const char *key, int number) {
+    char *old = read_numbers(file);
+    const char *rest = old;
     Text text = {0};
+    char other[32];
+    int kept;
 
-    text_add(&text, "", 0);
-    for (size_t i = 0; i < chapter->count; i++) {
-        const LabResult *lab = &chapter->labs[i];
-        int best = best_score(old, lab->id);
-
-        text_format(&text, "%s %d\n", lab->id, lab->score > best ? lab->score : best);
-    }
-    for (const char *line = old; line != NULL && *line != '\0';) { // labs that did not run now
-        int length = (int)strcspn(line, "\n");
-        char id[32];
-
-        if (sscanf(line, "%31s", id) == 1 && !has_lab(chapter, id)) {
-            text_format(&text, "%.*s\n", length, line);
+    text_format(&text, "%s %d\n", key, number);
+    while (rest != NULL && *rest != '\0') {
+        if (read_line(&rest, other, &kept) && strcmp(other, key) != 0) {
+            text_format(&text, "%s %d\n", other, kept);
         }
-        line += length;
-        line += *line == '\n' ? 1 : 0;
     }
-    if (chapter->count > 0) {
-        write_progress(chapter->name, text.data);
-    }
+    write_numbers(file, text.data);
     text_free(&text);
     free(old);
 }
 
-typedef struct Sum {
-    int score;
-    int points;
-    bool tried;
-} Sum;
+void remember_progress(const ChapterResult *chapter) {
+    for (size_t i = 0; i < chapter->count; i++) {
+        const LabResult *lab = &chapter->labs[i];
 
-// Adds a lab that is worth `points` and was graded with `best`, -1 if never.
-static void add_lab(Sum *sum, int points, int best) {
-    sum->points += points;
-    sum->score += best < 0 ? 0 : best < points ? best : points; // labs may have changed since
-    sum->tried |= best >= 0;
+        if (lab->score > recall_number(chapter->name, lab->id)) {
+            remember_number(chapter->name, lab->id, lab->score);
+        }
+    }
 }
 
-// What a chapter's labs and questions are worth, tried or not, and the best scores.
-static Sum chapter_sum(const char *chapter) {
+// ---- where a learner stands ---------------------------------------------------------------------
+
+// Adds the lab and releases it.
+static void add_standing(Standings *standings, const char *chapter, LabResult *lab) {
+    Standing *standing = &standings->lab[standings->count++];
+    int best = recall_number(chapter, lab->id);
+
+    drop_hidden(chapter, lab);
+    *standing = (Standing){.id = copy_text(lab->id), .title = copy_text(lab->title)};
+    for (size_t t = 0; t < lab->count; t++) {
+        standing->points += lab->tests[t].points;
+    }
+    // The lab may have changed since.
+    standing->best = best < standing->points ? best : standing->points;
+    standings->points += standing->points;
+    standings->score += standing->best > 0 ? standing->best : 0;
+    lab_free(lab);
+}
+
+Standings chapter_standings(const char *chapter) {
     bool questions;
     Names suites = chapter_suites(chapter, &questions);
-    char *text = read_progress(chapter);
-    Sum sum = {0};
+    Standings standings = {.lab = allocate(suites.count + 1, sizeof(Standing))};
 
     for (size_t i = 0; i < suites.count; i++) {
         LabResult lab = lab_table(chapter, suites.name[i]);
-        int points = 0;
 
-        for (size_t t = 0; t < lab.count; t++) {
-            points += lab.tests[t].points;
-        }
-        add_lab(&sum, points, best_score(text, lab.id));
-        lab_free(&lab);
+        drop_hidden(chapter, &lab);
+        add_standing(&standings, chapter, &lab);
     }
     if (questions) {
         LabResult lab = grade_questions_of(chapter, "exercises", NULL);
 
-        add_lab(&sum, lab.points, best_score(text, lab.id));
-        lab_free(&lab);
+        drop_hidden(chapter, &lab);
+        add_standing(&standings, chapter, &lab);
     }
     names_free(&suites);
-    free(text);
-    return sum;
+    return standings;
+}
+
+void standings_free(Standings *standings) {
+    for (size_t i = 0; i < standings->count; i++) {
+        free(standings->lab[i].id);
+        free(standings->lab[i].title);
+    }
+    free(standings->lab);
+    *standings = (Standings){0};
+}
+
+const Standing *first_open(const Standings *standings) {
+    for (size_t i = 0; i < standings->count; i++) {
+        if (standings->lab[i].best < standings->lab[i].points) {
+            return &standings->lab[i];
+        }
+    }
+    return NULL;
+}
+
+// "not begun", "done", or which labs are open. To be freed.
+static char *describe(const Standings *standings) {
+    Text text = {0};
+    bool begun = false;
+
+    for (size_t i = 0; i < standings->count; i++) {
+        const Standing *lab = &standings->lab[i];
+
+        begun |= lab->best >= 0;
+        if (lab->best < lab->points) {
+            text_format(&text, "%s%s", text.length == 0 ? "open: " : ", ", lab->id);
+        }
+    }
+    if (begun && text.length > 0) {
+        return text.data;
+    }
+    text_free(&text);
+    return copy_text(begun ? "done" : "not begun");
 }
 
 void show_progress(const Names *chapters) {
-    int total_score = 0;
-    int total_points = 0;
+    int score = 0;
+    int points = 0;
 
     build_shared(chapters);
     for (size_t i = 0; i < chapters->count; i++) {
-        Sum sum = chapter_sum(chapters->name[i]);
+        Standings standings = chapter_standings(chapters->name[i]);
+        char *remark = describe(&standings);
 
-        write_score_line(stdout, chapters->name[i], sum.score, sum.points,
-                         sum.tried ? "" : "not tried yet");
-        total_score += sum.score;
-        total_points += sum.points;
+        write_score_line(stdout, chapters->name[i], standings.score, standings.points, remark);
+        score += standings.score;
+        points += standings.points;
+        free(remark);
+        standings_free(&standings);
     }
-    write_score_line(stdout, "total", total_score, total_points, "");
+    write_score_line(stdout, "total", score, points,
+                     score < points ? "make next: what to do now" : "");
 }

@@ -24,6 +24,10 @@ enum {
     RECORD_PASS = 'P'    // the nonce
 };
 
+// The environment's variable with the seed of random cases, a hexadecimal number; 0 or none: the
+// fixed cases.
+#define SEED_VARIABLE "GRADE_SEED"
+
 // Exit statuses of a suite. They are unusual numbers so that they differ from a learner's exit.
 enum {
     EXIT_TEST_FAILED = 81,

@@ -1,9 +1,8 @@
 // The proof that the grader grades: solutions score full marks, untouched exercises score zero and
-// are the solutions with the gaps emptied, every mutant fails on the test that it names.
-#include "tests/grade/build.h"
-#include "tests/grade/grader.h"
+// are the solutions with the gaps emptied, every mutant fails on the test that it names and is
+// recognised there.
+#include "tests/grade/assignment.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +82,16 @@ static const TestResult *not_run_one(const LabResult *lab) {
     return found;
 }
 
+// The first test that was taken for a known fault's; NULL when there is none.
+static const TestResult *caused_one(const LabResult *lab) {
+    for (size_t t = 0; t < lab->count; t++) {
+        if (lab->tests[t].cause != NULL) {
+            return &lab->tests[t];
+        }
+    }
+    return NULL;
+}
+
 static void say_not_run(Verdict *verdict, const TestResult *test) {
     say(verdict, false, "not proved: `%s` is %s", test->name, test->message);
     verdict->skipped = true;
@@ -93,6 +102,7 @@ static void judge_scores(Verdict *verdict, const LabResult *lab, const char *who
                          bool want_points) {
     const TestResult *odd = odd_one(lab, want_points);
     const TestResult *not_run = want_points ? not_run_one(lab) : NULL;
+    const TestResult *cause = lab->debugging ? NULL : caused_one(lab);
 
     if (not_run != NULL) {
         say_not_run(verdict, not_run);
@@ -103,6 +113,9 @@ static void judge_scores(Verdict *verdict, const LabResult *lab, const char *who
     } else if (odd != NULL) {
         say(verdict, false, "%s scores %d/%d: `%s` %s", who, lab->score, lab->points, odd->name,
             odd->message != NULL ? odd->message : "passes");
+    } else if (cause != NULL) {
+        say(verdict, false, "%s: `%s` is taken for a known fault: %s", who, cause->name,
+            cause->cause);
     } else {
         say(verdict, true, "%s scores %d/%d", who, lab->score, lab->points);
     }
@@ -224,15 +237,6 @@ static void prove_names(const Proof *proof, Verdict *verdict) {
     lab_free(&lab);
 }
 
-// A lab's mutants, by their file names.
-static Names mutants_of(const char *chapter, const char *prefix) {
-    char *directory = format_text("tests/mutants/%s", chapter);
-    Names mutants = list_files(directory, prefix, ".mutant");
-
-    free(directory);
-    return mutants;
-}
-
 static void prove_mutants_exist(const Proof *proof, Verdict *verdict) {
     char *prefix = format_text("%.*s_", (int)strcspn(proof->name, "_"), proof->name);
     Names mutants = mutants_of(proof->chapter, prefix);
@@ -242,32 +246,10 @@ static void prove_mutants_exist(const Proof *proof, Verdict *verdict) {
     free(prefix);
 }
 
-// The suite that begins with the prefix, to be freed; NULL when there is none.
-static char *suite_with(const char *chapter, const char *prefix) {
-    bool questions;
-    Names suites = chapter_suites(chapter, &questions);
-    char *found = NULL;
-
-    for (size_t i = 0; i < suites.count && found == NULL; i++) {
-        if (strncmp(suites.name[i], prefix, strlen(prefix)) == 0) {
-            found = copy_text(suites.name[i]);
-        }
-    }
-    names_free(&suites);
-    return found;
-}
-
 static void run_mutant(const Proof *proof, Verdict *verdict, const Mutant *mutant,
                        const char *suite) {
-    char *source =
-        format_text("%s/mutant/%s%s", own_directory(), suite, lab_suffix(proof->chapter, suite));
-    char *directory = format_text("%s/mutant", own_directory());
-    LabResult lab;
+    LabResult lab = grade_mutant(mutant, proof->chapter, suite, mutant->test);
 
-    if (!make_directories(directory) || !write_file(source, mutant->text)) {
-        die("%s: %s", source, strerror(errno));
-    }
-    lab = grade_lab(proof->chapter, suite, source, mutant->test);
     if (lab.count == 0) {
         say(verdict, false, "there is no test `%s`", mutant->test);
     } else if (!lab.built) {
@@ -276,13 +258,15 @@ static void run_mutant(const Proof *proof, Verdict *verdict, const Mutant *mutan
         say_not_run(verdict, &lab.tests[0]);
     } else if (lab.tests[0].status == STATUS_GATED) {
         say(verdict, false, "fails the lab's first test already, before `%s`", mutant->test);
+    } else if (lab.tests[0].status == STATUS_PASS) {
+        say(verdict, false, "passes `%s`", mutant->test);
+    } else if (suite_seed == 0 && !is_recognised(mutant, proof->chapter, suite, &lab.tests[0])) {
+        say(verdict, false, "fails on `%s`, whose report does not name it: build/grade --record %s",
+            mutant->test, proof->chapter);
     } else {
-        say(verdict, lab.tests[0].status == STATUS_FAIL, "%s `%s`",
-            lab.tests[0].status == STATUS_FAIL ? "fails on" : "passes", mutant->test);
+        say(verdict, true, "fails on `%s`", mutant->test);
     }
     lab_free(&lab);
-    free(directory);
-    free(source);
 }
 
 static void prove_mutant(const Proof *proof, Verdict *verdict) {
@@ -296,7 +280,7 @@ static void prove_mutant(const Proof *proof, Verdict *verdict) {
         say(verdict, false, "%s", error);
         free(error);
     } else {
-        suite = suite_with(proof->chapter, mutant.suite_prefix);
+        suite = mutant_suite(&mutant, proof->chapter);
         if (suite == NULL) {
             say(verdict, false, "there is no such lab");
         } else {
@@ -403,7 +387,9 @@ bool prove(const Names *chapters) {
         return true;
     }
     build_shared(chapters);
+    suite_seed = options.seed != NULL ? hash_seed(options.seed) : 0;
     for (size_t i = 0; i < chapters->count; i++) {
+        assignment_of(chapters->name[i]); // a mistake in it is found here as well
         add_chapter(&proofs, chapters->name[i]);
     }
     proofs.verdicts = shared_memory(proofs.count * sizeof(Verdict));

@@ -187,11 +187,12 @@ static void require_start(int trouble) {
     close(trouble);
 }
 
-// executable < 0: a tool, whose TMPDIR is `temporary`.
+// executable < 0: a tool, whose TMPDIR is `temporary`, run as `user` if that is not 0.
 static void run_child(Run *run, int executable, char *const *argv, const Limits *limits,
-                      const char *temporary) {
+                      const char *temporary, uid_t user) {
     Watch watch = {.output_fd = -1, .record_fd = -1};
-    Ends ends = {.executable = executable, .records = -1, .nonce = -1, .temporary = temporary};
+    Ends ends = {.executable = executable, .records = -1, .nonce = -1, .temporary = temporary,
+                 .user = user};
     int output[2];
     int trouble[2];
 
@@ -232,20 +233,24 @@ static void run_child(Run *run, int executable, char *const *argv, const Limits 
     }
 }
 
-void run_tool(Run *run, char *const *argv, const Limits *limits, const char *temporary) {
-    run_child(run, -1, argv, limits, temporary);
+void run_tool(Run *run, char *const *argv, const Limits *limits, const char *temporary,
+              uid_t user) {
+    run_child(run, -1, argv, limits, temporary, user);
 }
 
 // The executable is opened here and run by its descriptor: the unprivileged user need not be able
 // to reach the folder that it is in.
 void run_suite(Run *run, const char *executable, char *const *argv, const Limits *limits) {
+    const mode_t everyone = S_IRUSR | S_IXUSR | S_IRGRP | S_IXGRP | S_IROTH | S_IXOTH;
     int fd = open(executable, O_RDONLY | O_CLOEXEC);
+    struct stat info;
 
-    if (fd < 0 || fchmod(fd, 0755) != 0) {
+    if (fd < 0 || fstat(fd, &info) != 0 ||
+        ((info.st_mode & everyone) != everyone && fchmod(fd, 0755) != 0)) {
         die("%s: %s", executable, strerror(errno));
     }
     make_scratch();
-    run_child(run, fd, argv, limits, NULL);
+    run_child(run, fd, argv, limits, NULL, 0);
     remove_scratch();
     close(fd);
 }

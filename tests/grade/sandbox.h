@@ -22,6 +22,7 @@ typedef struct Ends {
     int nonce;
     int trouble; // closed by exec; before that it takes the reason why exec was not reached
     const char *temporary; // a tool's TMPDIR
+    uid_t user;            // who a tool becomes; 0: it stays who this program is
 } Ends;
 
 // In the forked child: sets limits and becomes the program.

@@ -351,6 +351,9 @@ void build_shared(const Names *chapters) {
             common_changed |= is_in_library(unit);
         }
     }
+    if (stale.count > 8 && isatty(STDERR_FILENO)) {
+        fprintf(stderr, "Compiling the tests: once, up to a minute.\n");
+    }
     run_all(&stale, compile_unit);
     archive(&units, common_changed);
     harness = cache_path("tests/grade/harness.o");

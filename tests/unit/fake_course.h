@@ -19,6 +19,9 @@ void course_put(const char *path, const char *text);
 // Writes from/ch77/lab1_sum.c with these two bodies; NULL stands for the right one.
 void course_put_lab(const char *from, const char *add_body, const char *fill_body);
 
+// The grader's path, for a test that starts it by itself.
+const char *course_grader(void);
+
 // Runs the grader with the words of the line, parted by single blanks.
 Captured course_grade(const char *words);
 

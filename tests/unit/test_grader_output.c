@@ -235,12 +235,12 @@ END_TEST
 START_TEST(progress_remembers_the_best) {
     char *out = grade_status("--progress", 0);
 
-    has(out, "ch77     0/6    [----------]  not tried yet");
+    has(out, "ch77     0/6    [----------]  not begun");
     has(out, "total    0/6    [----------]");
     free(out);
     free(grade_status("--from right ch77", 0)); // somebody else's
     out = grade_status("--progress", 0);
-    has(out, "not tried yet");
+    has(out, "not begun");
     free(out);
     course_put_lab("exercises", NULL, NULL);
     course_put("exercises/ch77/answers.txt", "q1 = ?\nq2 = ?\n");
@@ -249,7 +249,7 @@ START_TEST(progress_remembers_the_best) {
     free(grade_status("ch77", 1));
     free(grade_status("--test adds ch77", 0)); // not a full run
     out = grade_status("--progress", 0);
-    has(out, "ch77     4/6    [######----]\n");
+    has(out, "ch77     4/6    [######----]  open: questions\n");
     free(out);
 }
 END_TEST
@@ -265,7 +265,7 @@ START_TEST(progress_remembers_each_lab) {
     course_put_lab("exercises", NULL, NULL);
     free(grade_status("--lab 1 ch77", 0));
     out = grade_status("--progress", 0);
-    has(out, "ch77     5/6    [########--]\n");
+    has(out, "ch77     5/6    [########--]  open: questions\n");
     free(out);
 }
 END_TEST

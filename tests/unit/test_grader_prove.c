@@ -21,12 +21,19 @@
     "lab1 fails on: fills\nCounts from 1.\n--- was\n        out[i] = (float)i;\n+++ becomes\n"     \
     "        out[i] = (float)i + 1.0f;\n"
 
+// What the mutants of these tests give; the numbers are the hashes of the cases.
+#define KNOWN                                                                                      \
+    "lab1_from_one\nCounts from 1.\n"                                                              \
+    "fills 2601b547 out[row 0][column 0]: off by 1 / 4 of 4 values are wrong\n\n"                  \
+    "lab1_two_changes\nTwo changes, in any order.\nadds 46d43615 sum: got -1\n"
+
 static void put_course(const char *exercise, const char *solution) {
     course_put("exercises/ch77/lab1_sum.c", exercise);
     course_put("exercises/ch77/answers.txt", "q1 = ?\nq2 = ?\n");
     course_put("solutions/ch77/lab1_sum.c", solution);
     course_put("solutions/ch77/answers.txt", "q1 = 512\nq2 = 3\n");
     course_put("tests/mutants/ch77/lab1_from_one.mutant", MUTANT);
+    course_put("tests/grade/ch77/wrong_answers.txt", KNOWN);
 }
 
 START_TEST(a_course_that_is_right) {
@@ -153,6 +160,9 @@ static const Wrong wrongs[] = {
     {"lab1_m",
      "lab1 fails on: nothing\nWhat.\n--- was\n    return sum;\n+++ becomes\n    return sum + 1;\n",
      "fails the lab's first test already, before `nothing`"},
+    {"lab1_n",
+     "lab1 fails on: adds\nWhat.\n--- was\n    return sum;\n+++ becomes\n    return sum + 1;\n",
+     "fails on `adds`, whose report does not name it: build/grade --record ch77"},
 };
 
 START_TEST(mutants_that_are_not_right) {
@@ -179,7 +189,7 @@ START_TEST(mutants_that_are_not_right) {
     }
     has(out, "ok   ch77 lab1_from_one: fails on `fills`");
     has(out, "ok   ch77 lab1_two_changes: fails on `adds`");
-    has(out, "\n9 passed, 13 failed\n");
+    has(out, "\n9 passed, 14 failed\n");
     free(out);
 }
 END_TEST

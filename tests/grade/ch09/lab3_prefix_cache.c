@@ -337,7 +337,7 @@ static void random_step(Fixture *f, Prompt *p, uint64_t seed, uint64_t prompt_se
 }
 
 static void test_random_operations(void) {
-    uint64_t state = 1;
+    uint64_t state = grade_seed(1);
     for (int round = 0; round < ROUNDS; round++) {
         Fixture *f = make_fixture(1 + round / 2, 18 - round, 1 + round);
         Prompt sequences[SEQUENCES] = {{0}};
