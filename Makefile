@@ -290,6 +290,9 @@ $(BUILD)/tests/unit/test_grader $(BUILD)/tests/unit/test_grader_output \
 $(BUILD)/tests/unit/test_assignment_terms $(BUILD)/tests/unit/test_grader_formats: \
   LDLIBS += $(shell pkg-config --libs jansson 2>/dev/null || echo -ljansson)
 
+$(BUILD)/tests/unit/test_instructor $(BUILD)/tests/unit/test_handout: \
+  LDLIBS += $(shell pkg-config --libs jansson 2>/dev/null || echo -ljansson)
+
 # ---- the drill ----------------------------------------------------------------------------------
 # TOPIC=name, COUNT=n, SEED=n; ANSWERS=file answers in place of the keyboard. docs/drill.md
 drill_flags = --scores '$(BUILD)/progress/drill' $(if $(TOPIC),--topic '$(TOPIC)') \

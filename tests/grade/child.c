@@ -56,7 +56,14 @@ static _Noreturn void give_up(Ends ends, const char *what) {
     _exit(EXIT_USAGE);
 }
 
+// Sets a limit; where there is a lower one already, that one stays.
 static void limit(Ends ends, int resource, rlim_t soft, rlim_t hard) {
+    struct rlimit now;
+
+    if (getrlimit((__rlimit_resource_t)resource, &now) == 0 && now.rlim_max < hard) {
+        hard = now.rlim_max;
+        soft = soft < hard ? soft : hard;
+    }
     if (setrlimit((__rlimit_resource_t)resource, &(struct rlimit){soft, hard}) != 0) {
         give_up(ends, "setrlimit");
     }

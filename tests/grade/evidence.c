@@ -69,9 +69,9 @@ static bool has_fraction(const char *number, const char *end) {
            memchr(number, 'e', (size_t)(end - number)) != NULL;
 }
 
-// "got 1.25, expected 1.5 (off by 0.25, allowed 1e-06)" becomes "off by -0.25", and a pair that has
-// no distance (NaN, infinite values, counts) "got 3". Returns the length that was replaced, 0 when
-// `at` is not such a pair.
+// "got 1.25, expected 1.5 (off by 0.25, allowed 1e-06)" becomes "off by -0.25". A count stays
+// as "got 3", and so does what many faults give: 0, NaN and infinite values. Returns the length
+// that was replaced, 0 when `at` is not such a pair.
 static size_t take_pair(Text *text, const char *at, double *allowed) {
     char *got_end;
     char *want_end;
@@ -91,16 +91,15 @@ static size_t take_pair(Text *text, const char *at, double *allowed) {
     if (want_end == got_end + 11) {
         return 0;
     }
-    if (sscanf(want_end, " (off by %lf, allowed %lf)%n", &off, allowed, &used) == 2 && used > 0) {
-        want_end += used;
-    } else if (sscanf(want_end, ", error %lf, bound %lf%n", &off, allowed, &used) == 2) {
+    if (sscanf(want_end, " (off by %lf, allowed %lf)%n", &off, allowed, &used) == 2 ||
+        sscanf(want_end, ", error %lf, bound %lf%n", &off, allowed, &used) == 2) {
         want_end += used;
     }
-    if (isfinite(got) && isfinite(want) &&
+    if (got != 0.0 && isfinite(got) && isfinite(want) &&
         (used > 0 || has_fraction(at, got_end) || has_fraction(got_end + 11, want_end))) {
         text_format(text, "off by %.4g", got - want);
-    } else if (isnan(got)) {
-        text_format(text, "got nan");
+    } else if (isnan(got) || got == 0.0) {
+        text_format(text, isnan(got) ? "got nan" : "got 0"); // whatever the sign
     } else {
         text_format(text, "%.*s", (int)(got_end - at), at);
     }
@@ -115,28 +114,27 @@ char *as_evidence(const char *message, double *allowed) {
     *allowed = 0.0;
     text_add(&text, "", 0);
     while (message < end) {
-        const bool inside = text.length > 0 && isalnum((unsigned char)text.data[text.length - 1]);
-        size_t length = place_length(message);
-        size_t word;
+        const bool in_word = text.length > 0 && isalnum((unsigned char)*message) &&
+                             isalnum((unsigned char)text.data[text.length - 1]);
+        size_t word = 0;
+        size_t length = in_word ? 0 : place_length(message);
 
-        if (inside && isalnum((unsigned char)*message)) {
-            length = 0;
-        } else if (length > 0) {
-            message += length;
-            continue;
+        if (length == 0 && !in_word) {
+            length = take_pair(&text, message, allowed);
         }
-        length = inside ? 0 : take_pair(&text, message, allowed);
-        if (length > 0) {
-            message += length;
-        } else if (!inside && (length = unit_length(message, &word)) > 0) {
+        if (length == 0 && !in_word) {
+            length = unit_length(message, &word);
             text_add(&text, message, word);
+        }
+        if (length > 0) {
             message += length;
         } else if (strncmp(message, "-nan", 4) == 0) {
             message++;
-        } else {
-            text_format(&text, "%s", *message == '\n' || *message == '\t' ? " / " : "");
-            text_add(&text, message, *message == '\n' || *message == '\t' ? 0 : 1);
+        } else if (*message == '\n' || *message == '\t') {
+            text_format(&text, " / ");
             message++;
+        } else {
+            text_add(&text, message++, 1);
         }
     }
     return text.data;

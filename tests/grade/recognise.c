@@ -4,6 +4,8 @@
 // the message as evidence.c leaves it. Blocks are parted by empty lines.
 #include "tests/grade/recognise.h"
 
+#include "tests/grade/assignment.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,10 +144,14 @@ static void weigh(Fault *fault, const LabResult *lab, const Symptom *seen, size_
 }
 
 // Whether the fault may be named as the cause of this failed test: it looks the same here and in
-// every other failed test, or has the same distinctive number here.
+// every other failed test, or in half of them, with the same distinctive number here. The faults
+// were recorded without a seed: with one, a test that fails otherwise may have other cases.
 static bool is_likely(const Fault *fault, const Symptom *seen, size_t failed) {
+    const size_t open = suite_seed != 0 ? fault->explained - fault->matched : 0;
+
     return !fault->contradicted && looks_the_same(fault, seen) &&
-           (fault->matched == failed || is_distinctive(seen->evidence));
+           (fault->matched == failed ||
+            (2 * fault->matched >= failed - open && is_distinctive(seen->evidence)));
 }
 
 static bool is_better(const Fault *a, const Fault *b) {

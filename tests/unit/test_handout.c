@@ -1,0 +1,282 @@
+// What instructors hand out: the student copy, the autograder for Gradescope, the workflow for
+// GitHub Classroom, made from this course's chapter 2. TEST_FULL builds the copies from nothing and
+// grades a class of 200.
+#include "tests/unit/capture.h"
+#include "tests/unit/fake_course.h"
+#include "tests/unit/shell.h"
+
+#include <check.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static char root[PATH_MAX];
+static char build[PATH_MAX]; // absolute
+static char folder[64];      // of the running test, and its working directory
+
+// What is compiled already is good for a copy as well: its files keep their times.
+static void lend_build(const char *copy) {
+    shell_run("mkdir -p '%s/build' && cp -p '%s/grade' '%s/build/' && cp -rp '%s/grade.d' "
+              "'%s/build/'",
+              copy, build, copy, build, copy);
+}
+
+// The last line of a report on chapter 2 of the copy, blanks squeezed. To be freed.
+static char *score_of(const char *copy) {
+    return shell_output(
+        "cd '%s' && { BUILD=build build/grade ch02 || [ $? -eq 1 ]; } | tail -n 1 | "
+        "cut -d'[' -f1 | tr -s ' '",
+        copy);
+}
+
+static void enter(void) {
+    ck_assert_int_eq(chdir(root), 0);
+    shell_run("BUILD='%s' '%s/grade' --from solutions ch02", build, build);
+    enter_folder(folder);
+}
+
+START_TEST(a_student_copy_grades_without_answers) {
+    char *out;
+
+    enter();
+    shell_run("BUILD='%s' '%s/tests/instructor/handout.sh' copy 2", build, root);
+    shell_run("cd copy && [ -f Makefile ] && [ -f LICENSE ] && [ -d exercises/ch02 ] && "
+              "[ -d tests/grade/ch02 ] && [ -d common/simt ] && [ -f docs/grading.md ]");
+    out = shell_output("cd copy && find . -name '*.mutant' -o -name solutions -o -name mutants "
+                       "-o -name instructor -o -name 'instructor.md' -o -name 'test_*' "
+                       "-o -name 'ch0[13-9]*'");
+    ck_assert_str_eq(out, "");
+    free(out);
+    ck_assert_int_eq(shell(&out, "grep -rE '// GAP [0-9]' copy/exercises copy/tests/grade/ch02"),
+                     1);
+    free(out);
+    lend_build("copy");
+    out = score_of("copy");
+    ck_assert_str_eq(out, "ch02 0/69 \n");
+    free(out);
+    shell_run("cp '%s'/solutions/ch02/* copy/exercises/ch02/", root);
+    out = score_of("copy");
+    ck_assert_str_eq(out, "ch02 69/69 \n");
+    free(out);
+    remove_folder(folder);
+}
+END_TEST
+
+START_TEST(a_copy_is_made_only_where_nothing_is) {
+    char *out;
+
+    enter();
+    shell_run("mkdir full empty && touch full/mine");
+    ck_assert_int_eq(shell(&out, "'%s/tests/instructor/handout.sh' full 1", root), 2);
+    has(out, "full is there already and not an empty folder");
+    free(out);
+    shell_run("[ \"$(ls full)\" = mine ] && '%s/tests/instructor/handout.sh' empty 1-2,9 && "
+              "[ \"$(ls empty/exercises | tr '\\n' ' ')\" = 'ch01 ch02 ch09 ' ]",
+              root);
+    ck_assert_int_eq(shell(&out, "'%s/tests/instructor/handout.sh' other 1-77", root), 2);
+    has(out, "there is no chapter");
+    free(out);
+    ck_assert_int_eq(shell(&out, "'%s/tests/instructor/handout.sh'", root), 2);
+    has(out, "make handout OUT=");
+    free(out);
+    remove_folder(folder);
+}
+END_TEST
+
+// What somebody has written into the labs here does not go out, and neither do hidden tests.
+START_TEST(own_work_and_hidden_tests_stay) {
+    char *out;
+
+    enter();
+    shell_run("mkdir course && cd '%s' && tar cf - Makefile LICENSE README.md .gitignore "
+              ".clang-format common docs exercises solutions tests/grade tests/instructor "
+              "chapters/ch02* | tar xf - -C '%s/course'",
+              root, folder);
+    shell_run("cd course && cp solutions/ch02/lab1* exercises/ch02 && "
+              "printf 'hidden lab1.only_the_sink, lab2.every_interruption\\n"
+              "points lab1.only_the_sink 3\\n' >tests/grade/ch02/assignment.txt");
+    out = shell_output("course/tests/instructor/handout.sh copy 2");
+    has(out, "exercises/ch02/lab1_sink_attention.c has been worked on");
+    has(out, "not in the copy, since hidden: lab1.only_the_sink lab2.every_interruption");
+    free(out);
+    shell_run("cmp copy/exercises/ch02/lab1_sink_attention.c "
+              "course/exercises/ch02/.untouched/lab1_sink_attention.c");
+    out = shell_output("cd copy/tests/grade/ch02 && cat lab1*.c lab2*.c wrong_answers.txt "
+                       "assignment.txt");
+    lacks(out, "only_the_sink");
+    lacks(out, "\"every_interruption\"");
+    lacks(out, "static void test_every_interruption");
+    lacks(out, "\nevery_interruption ");
+    has(out, "static void test_rows_without_keys");
+    free(out);
+    lend_build("copy");
+    shell_run("cp '%s'/solutions/ch02/* copy/exercises/ch02/", root);
+    out = score_of("copy");
+    ck_assert_str_eq(out, "ch02 66/66 \n");
+    free(out);
+    // Solutions in the copy are found.
+    ck_assert_int_eq(shell(&out,
+                           "awk -f '%s/tests/instructor/leaks.awk' '%s'/solutions/ch02/lab*.c "
+                           "copy=1 copy/exercises/ch02/lab*.c",
+                           root, root),
+                     1);
+    free(out);
+    remove_folder(folder);
+}
+END_TEST
+
+START_TEST(gradescope_gets_its_results) {
+    json_error_t error;
+    json_t *report;
+    const json_t *test;
+    char *out;
+
+    if (!has_program("python3")) {
+        return;
+    }
+    enter();
+    shell_run(
+        "BUILD='%s' '%s/tests/instructor/gradescope.sh' 02 ag.zip && mkdir -p base/submission/w "
+        "base/source && python3 -m zipfile -e ag.zip base/source && "
+        "chmod +x base/source/run_autograder base/source/course/tests/instructor/gradebook",
+        build, root);
+    out = shell_output("find base -name '*.mutant' -o -name solutions -o -name mutants; "
+                       "grep -rlE '// GAP [0-9]' base || true");
+    ck_assert_str_eq(out, "");
+    free(out);
+    lend_build("base/source/course");
+    shell_run("cp '%s'/solutions/ch02/lab[12]* base/submission/w && touch base/submission/notes.md",
+              root);
+    shell_run("printf '{\"created_at\": \"2018-07-01T14:22:32.365935-07:00\", \"users\": "
+              "[{\"email\": \"s@example.com\"}]}' >base/submission_metadata.json");
+    shell_run("unset BUILD; AUTOGRADER_BASE=\"$PWD/base\" base/source/run_autograder");
+    report = json_load_file("base/results/results.json", 0, &error);
+    ck_assert_msg(report != NULL, "not JSON: %s", error.text);
+    ck_assert_int_eq(json_integer_value(json_object_get(report, "score")), 43);
+    has(json_string_value(json_object_get(report, "output")), "not graded: notes.md");
+    ck_assert_int_eq(json_array_size(json_object_get(report, "tests")), 62);
+    test = json_array_get(json_object_get(report, "tests"), 1);
+    ck_assert_str_eq(json_string_value(json_object_get(test, "status")), "passed");
+    ck_assert_int_eq(json_integer_value(json_object_get(test, "max_score")), 2);
+    ck_assert_int_eq(json_integer_value(json_object_get(test, "score")), 2);
+    has(json_string_value(json_object_get(test, "name")), "rising_ladder");
+    ck_assert_str_eq(json_string_value(json_object_get(test, "visibility")), "visible");
+    json_decref(report);
+    remove_folder(folder);
+}
+END_TEST
+
+START_TEST(classroom_has_a_step_for_each_test) {
+    char *out;
+
+    if (!has_program("python3")) {
+        return;
+    }
+    enter();
+    shell_run("CLASSROOM=2 BUILD='%s' '%s/tests/instructor/handout.sh' copy 2", build, root);
+    out = shell_output("cat copy/.github/workflows/classroom.yml");
+    has(out, "          command: make grade-ch02 LAB=1 TEST=rising_ladder\n"
+             "          timeout: 5\n          max-score: 2\n");
+    has(out, "          command: make grade-ch02 TEST=q8\n");
+    has(out, "          LAB1_ONE_BLOCK_RESULTS: \"${{steps.lab1_one_block.outputs.result}}\"\n");
+    has(out, "          runners: lab1_one_block,lab1_rising_ladder,");
+    free(out);
+    out = shell_output("grep -c 'uses: classroom-resources/autograding-command-grader@v1' "
+                       "copy/.github/workflows/classroom.yml");
+    ck_assert_str_eq(out, "62\n");
+    free(out);
+    remove_folder(folder);
+}
+END_TEST
+
+// From nothing, as a student and an instructor would.
+START_TEST(copies_build_by_themselves) {
+    char *out;
+
+    if (getenv("TEST_FULL") == NULL || !has_program("python3")) {
+        return;
+    }
+    enter();
+    shell_run("'%s/tests/instructor/handout.sh' copy 1-2 && cd copy && unset BUILD && "
+              "make NVCC= -j2 build/grade",
+              root);
+    out = shell_output("cd copy && unset BUILD && make NVCC= next && make NVCC= test");
+    has(out, "Next: ch01 lab1");
+    has(out, "2 passed, 0 failed");
+    free(out);
+    ck_assert_int_ne(shell(&out, "cd copy && unset BUILD && make NVCC= bench"), 0);
+    has(out, "not in this copy");
+    free(out);
+    shell_run(
+        "'%s/tests/instructor/gradescope.sh' 01 ag.zip && mkdir -p base/submission base/source "
+        "&& python3 -m zipfile -e ag.zip base/source && cp '%s'/solutions/ch01/* "
+        "base/submission && export AUTOGRADER_BASE=\"$PWD/base\" AUTOGRADER_NO_INSTALL=1 && "
+        "unset BUILD && sh base/source/setup.sh && sh base/source/run_autograder",
+        root, root);
+    out = shell_output("cat base/results/results.json");
+    has(out, "\"score\": 42,");
+    free(out);
+    remove_folder(folder);
+}
+END_TEST
+
+START_TEST(a_class_of_two_hundred) {
+    const time_t start = time(NULL);
+    char *out;
+
+    if (getenv("TEST_FULL") == NULL || !has_program("python3")) {
+        return;
+    }
+    enter();
+    shell_run("here=$PWD && cd '%s' && tests/instructor/make_class.py \"$here/class\" ch02 200",
+              root);
+    out = shell_output(
+        "'%s/tests/instructor/gradebook' grade --grader '%s/grade' --submissions class "
+        "--chapter ch02 --out results --jobs 2",
+        root, build);
+    has(out, "200 submissions, 200 graded, 0 without a score");
+    free(out);
+    printf("200 submissions: %ld s\n", (long)(time(NULL) - start));
+    ck_assert_int_lt(time(NULL) - start, 300);
+    // What was solved has full marks, what was not touched none, a fault costs something.
+    shell_run("'%s/tests/instructor/gradebook' merge results >scores.csv && "
+              "awk -F, 'NR == FNR { kind[$1] = $2; next } FNR > 1 { k = kind[$1]; wrong += "
+              "(k == \"solved\" && $2 != 69) || (k == \"untouched\" && $2 != 0) || "
+              "(k == \"fault\" && $2 >= 69) || (k == \"broken\" && $2 >= 69) } "
+              "END { exit wrong > 0 }' class.csv scores.csv",
+              root);
+    remove_folder(folder);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("handout");
+    TCase *tests = tcase_create("handout");
+    SRunner *runner;
+    int failed;
+
+    if (getcwd(root, sizeof(root)) == NULL ||
+        realpath(getenv("BUILD") != NULL ? getenv("BUILD") : "build", build) == NULL) {
+        fprintf(stderr, "run it from the course's top folder, with BUILD set\n");
+        return 2;
+    }
+    tcase_set_timeout(tests, 1200);
+    tcase_add_test(tests, a_student_copy_grades_without_answers);
+    tcase_add_test(tests, a_copy_is_made_only_where_nothing_is);
+    tcase_add_test(tests, own_work_and_hidden_tests_stay);
+    tcase_add_test(tests, gradescope_gets_its_results);
+    tcase_add_test(tests, classroom_has_a_step_for_each_test);
+    tcase_add_test(tests, copies_build_by_themselves);
+    tcase_add_test(tests, a_class_of_two_hundred);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

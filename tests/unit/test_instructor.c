@@ -1,0 +1,393 @@
+// The gradebook on a small course: submissions of all shapes, submissions that mean harm, and runs
+// that are interrupted and repeated.
+#include "tests/unit/fake_course.h"
+#include "tests/unit/shell.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char tools[1024]; // tests/instructor of the real course
+
+// The course with its solution beside it, and an empty folder of submissions.
+static void enter(void) {
+    course_enter();
+    course_put_lab("solutions", NULL, NULL);
+    shell_run("mkdir subs");
+}
+
+// What `grade` printed, which must end with this status. To be freed.
+static char *grade_class(const char *more, int status) {
+    char *out;
+    const int got = shell(&out,
+                          "%s/gradebook grade --course . --grader %s --submissions subs "
+                          "--chapter ch77 --out results %s",
+                          tools, course_grader(), more);
+
+    if (got != status) {
+        ck_abort_msg("gradebook: status %d, expected %d\n%s", got, status, out);
+    }
+    return out;
+}
+
+// The student's line of the table, without notes: "id,total,points,lab1,questions,late,status".
+static const char *row_of(const char *table, const char *student) {
+    static char row[256];
+    char start[64];
+    const char *line = table;
+    size_t commas = 0;
+    size_t i = 0;
+
+    snprintf(start, sizeof(start), "%s,", student);
+    while (line != NULL && strncmp(line, start, strlen(start)) != 0) {
+        line = strchr(line, '\n');
+        line = line != NULL ? line + 1 : NULL;
+    }
+    if (line == NULL) {
+        ck_abort_msg("no line of %s in\n%s", student, table);
+    }
+    for (; line[i] != '\0' && line[i] != '\n' && i < sizeof(row) - 1; i++) {
+        commas += line[i] == ',' ? 1 : 0;
+        if (commas == 7) {
+            break;
+        }
+        row[i] = line[i];
+    }
+    row[i] = '\0';
+    return row;
+}
+
+static char *merged(void) {
+    return shell_output("%s/gradebook merge results", tools);
+}
+
+// ---- honest submissions -------------------------------------------------------------------------
+
+START_TEST(submissions_come_in_many_shapes) {
+    char *out;
+    char *table;
+
+    if (!has_program("python3")) {
+        return;
+    }
+    enter();
+    shell_run(
+        "cd subs && mkdir -p flat 'Jane Doe/exercises' deep/work base && cp ../right/ch77/* flat &&"
+        "cp -r ../right/ch77 'Jane Doe/exercises' && cp -r ../right/ch77 deep/work &&"
+        "(cd ../right && tar czf ../subs/packed.tar.gz ch77 && tar cf ../subs/plain.tar ch77 &&"
+        " python3 -m zipfile -c ../subs/zipped.zip ch77) && touch roster.csv .hidden &&"
+        "cp -r ../exercises/ch77 base && cp -r ../right/ch77 zipped && mkdir nothing &&"
+        "mkdir -p two/ch77 two/old/ch77 && cp ../right/ch77/* two/ch77 &&"
+        "echo broken >two/old/ch77/lab1_sum.c && cp -r two renamed &&"
+        "mv renamed/ch77/lab1_sum.c renamed/ch77/lab1_mine.c && rm -r renamed/old");
+    out = grade_class("--jobs 2", 0);
+    has(out, "11 submissions, 11 graded, 0 without a score");
+    has(out, "not submissions: .hidden, roster.csv");
+    free(out);
+    table = merged();
+    for (const char *const *name =
+             (const char *const[]){"flat", "Jane_Doe", "deep", "packed", "plain", "zipped",
+                                   "zipped-2", "two", "renamed", NULL};
+         *name != NULL; name++) {
+        char want[64];
+
+        snprintf(want, sizeof(want), "%s,6,6,4,2,,graded", *name);
+        ck_assert_str_eq(row_of(table, *name), want);
+    }
+    ck_assert_str_eq(row_of(table, "base"), "base,0,6,0,0,,graded");
+    ck_assert_str_eq(row_of(table, "nothing"), "nothing,0,6,0,0,,nothing");
+    has(table, "lab1: ch77/lab1_sum.c was graded, not old/ch77/lab1_sum.c");
+    free(table);
+    course_leave();
+}
+END_TEST
+
+START_TEST(a_run_goes_on_where_it_stopped) {
+    char *out;
+
+    if (!has_program("python3")) {
+        return;
+    }
+    enter();
+    shell_run("cp -r right subs/ann && cp -r right subs/ben && cp -r right subs/cid");
+    free(grade_class("", 0));
+    out = grade_class("", 0);
+    has(out, "ann                      6/6         (known)");
+    has(out, "cid                      6/6         (known)");
+    free(out);
+    // A changed submission, a result cut short and one that is gone are graded, the rest is known.
+    shell_run(
+        "echo >>subs/ann/ch77/lab1_sum.c; rm results/ben.json; echo '{\"id\"' >results/cid.json;"
+        "cp -r right subs/dan");
+    out = grade_class("", 0);
+    lacks(out, "(known)");
+    free(out);
+    // So is everything when a suite changes, or when it is asked for.
+    shell_run("echo >>tests/grade/ch77/lab1_sum.c");
+    out = grade_class("", 0);
+    lacks(out, "(known)");
+    free(out);
+    out = grade_class("--again", 0);
+    lacks(out, "(known)");
+    free(out);
+    // The table names those who are missing.
+    shell_run("rm results/dan.json; printf 'id,name\\nann,Ann\\neve,Eve\\n' >roster.csv");
+    out = shell_output("%s/gradebook merge results --roster roster.csv", tools);
+    ck_assert_str_eq(row_of(out, "eve"), "eve,,,,,,missing");
+    ck_assert_str_eq(row_of(out, "dan"), "dan,,,,,,missing");
+    ck_assert_str_eq(row_of(out, "ann"), "ann,6,6,4,2,,graded");
+    has(out, "2 students have no score");
+    free(out);
+    course_leave();
+}
+END_TEST
+
+START_TEST(an_interrupt_leaves_no_half_result) {
+    char *out;
+    int status = 0;
+    pid_t run;
+
+    if (!has_program("python3")) {
+        return;
+    }
+    enter();
+    course_put_lab("subs/slow", "for (volatile int i = a + b;; i++) { }", NULL);
+    shell_run("cp -r right subs/ann");
+    free(grade_class("--test-timeout 1", 0));
+    shell_run("rm results/slow.json");
+    run = fork();
+    if (run == 0) {
+        char path[1100];
+
+        snprintf(path, sizeof(path), "%s/gradebook", tools);
+        execl(path, path, "grade", "--course", ".", "--grader", course_grader(), "--submissions",
+              "subs", "--chapter", "ch77", "--out", "results", "--test-timeout", "60", "--quiet",
+              (char *)NULL);
+        _exit(127);
+    }
+    ck_assert_int_gt(run, 0);
+    sleep(2);
+    ck_assert_int_eq(kill(run, SIGINT), 0);
+    ck_assert_int_eq(waitpid(run, &status, 0), run);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 130);
+    out = shell_output("ls results results/.gradebook/slots");
+    lacks(out, "slow");
+    free(out);
+    out = grade_class("--test-timeout 1", 0);
+    has(out, "slow                     2/6");
+    free(out);
+    course_leave();
+}
+END_TEST
+
+START_TEST(one_submission_at_a_time) {
+    char *out;
+
+    if (!has_program("python3")) {
+        return;
+    }
+    enter();
+    shell_run("cp -r right subs/ann");
+    course_put("tests/grade/ch77/assignment.txt", "due 2027-03-01 23:59\nlate 10 per day\n");
+    course_put("times.csv", "id,time\nann,2027-03-02T10:00\n");
+    out = shell_output("%s/gradebook one subs/ann --course . --grader %s --chapter ch77 "
+                       "--out results --times times.csv",
+                       tools, course_grader());
+    has(out, "ann                      5.4/6");
+    free(out);
+    out = merged();
+    has(out, "ann,5.4,6,4,2,");
+    has(out, "10 % off");
+    free(out);
+    ck_assert_int_eq(shell(&out,
+                           "%s/gradebook one subs/bob --course . --grader %s --chapter ch77 "
+                           "--out results",
+                           tools, course_grader()),
+                     1);
+    has(out, "subs/bob: there is no such submission");
+    free(out);
+    ck_assert_int_eq(shell(&out,
+                           "%s/gradebook one subs/ann --course . --grader %s --chapter ch78 "
+                           "--out results",
+                           tools, course_grader()),
+                     1);
+    has(out, "there is no chapter ch78");
+    free(out);
+    course_leave();
+}
+END_TEST
+
+// ---- submissions that mean harm -----------------------------------------------------------------
+
+typedef struct Expected {
+    const char *name;
+    int most;         // points
+    const char *note; // a piece of its notes
+} Expected;
+
+// The honest parts of a submission may earn their points; what means harm earns none.
+static const Expected expected[] = {
+    {"loop", 2, ""},
+    {"fork_bomb", 2, ""},
+    {"output", 2, ""},
+    {"fake", 2, ""},
+    {"exits", 0, ""},
+    {"kills", 4, ""},
+    {"includes_near", 0, ""},
+    {"writes", 4, ""},
+    {"huge", 0, "refused ch77/lab1_sum.c: larger than 1024 KiB"},
+    {"object_bomb", 0, ""},
+    {"garbage", 0, ""},
+    {"zip_paths", 4, "refused ../../honest/ch77/lab1_sum.c: `..` in its path"},
+    {"zip_paths", 4, "refused /tmp/ch77/lab1_sum.c: an absolute path"},
+    {"zip_paths", 4, "refused ch77/lab1_other.c: a symbolic link"},
+    {"tar_links", 0, "refused ch77/lab1_hard.c: a hard link"},
+    {"tar_links", 0, "refused ch77/lab1_device.c: not a regular file"},
+    {"tar_links", 0, "refused ch77/../../honest/ch77/lab1_sum.c: `..` in its path"},
+    {"zip_bomb", 0, "refused ch77/lab1_sum.c: larger than 1024 KiB"},
+    {"tar_bomb", 0, "it unpacks to more than 64 MiB"},
+    {"many", 0, "it has more than 2000 entries"},
+    {"no_zip", 0, "not a zip file"},
+    {"cut", 0, "unreadable"},
+    {"linked", 0, "refused ch77/lab1_sum.c: a symbolic link"},
+};
+
+// What bubblewrap or Landlock closes off.
+static const Expected confined[] = {
+    {"includes_far", 0, ""}, {"embeds", 0, ""}, {"reads", 2, ""}, {"connects", 2, ""}};
+
+static const Expected costly[] = {
+    {"macro_bomb", 0, ""}, {"include_bomb", 0, ""}, {"memory", 2, ""}, {"disk", 2, ""}};
+
+static void check_expected(const char *table, const Expected *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const char *row = row_of(table, list[i].name);
+        const int total = atoi(strchr(row, ',') + 1);
+        char *whole;
+
+        if (total > list[i].most) {
+            ck_abort_msg("%s has more than %d points: %s", list[i].name, list[i].most, row);
+        }
+        whole = shell_output("grep -h -A3 '\"id\": \"%s\"' results/%s.json; "
+                             "%s/gradebook merge results | grep '^%s,'",
+                             list[i].name, list[i].name, tools, list[i].name);
+        has(whole, list[i].note);
+        free(whole);
+    }
+}
+
+// A socket that listens on this machine; *port is where.
+static int listen_here(int *port) {
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof(address);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    ck_assert_int_eq(listen(fd, 16), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+static char *hash_of_course(void) {
+    return shell_output("find . -path ./results -prune -o -path ./build -prune -o -type f -print | "
+                        "LC_ALL=C sort | xargs -d '\\n' sha256sum");
+}
+
+static void grade_hostiles(const char *isolation) {
+    char more[64];
+    char *before = hash_of_course();
+    char *after;
+    char *out;
+    char *table;
+    bool open;
+
+    shell_run("chmod -R u+w results 2>/dev/null; rm -rf results");
+    snprintf(more, sizeof(more), "--test-timeout 2 --jobs 2 --isolation %s", isolation);
+    out = grade_class(more, 1);
+    open = strstr(out, "open to it") != NULL;
+    free(out);
+    after = hash_of_course();
+    ck_assert_str_eq(before, after);
+    free(before);
+    free(after);
+    table = merged();
+    ck_assert_str_eq(row_of(table, "honest"), "honest,6,6,4,2,,graded");
+    ck_assert_str_eq(row_of(table, "later"), "later,6,6,4,2,,graded");
+    check_expected(table, expected, sizeof(expected) / sizeof(expected[0]));
+    if (open) {
+        printf("not run: what may be read, since neither bubblewrap nor Landlock is here\n");
+    } else {
+        check_expected(table, confined, sizeof(confined) / sizeof(confined[0]));
+        shell_run(
+            "! ls harm results/harm.json /tmp/harm* /dev/shm/harm* /var/tmp/harm* 2>/dev/null");
+    }
+    if (getenv("TEST_FULL") != NULL) {
+        check_expected(table, costly, sizeof(costly) / sizeof(costly[0]));
+    }
+    free(table);
+}
+
+START_TEST(harm_stays_with_whoever_means_it) {
+    int port;
+    int listener;
+    char *output;
+
+    if (!has_program("python3")) {
+        return;
+    }
+    enter();
+    listener = listen_here(&port);
+    shell_run("python3 %s/make_hostile.py \"$PWD/subs\" \"$PWD\" \"$PWD/results\" %d", tools, port);
+    grade_hostiles("auto");
+    if (getenv("TEST_FULL") != NULL) {
+        const char *const ways[] = {"bwrap", "landlock"};
+
+        for (int i = 0; i < 2; i++) {
+            if (shell(&output,
+                      "%s/gradebook prepare --course . --grader %s --chapter ch77 --out probe "
+                      "--isolation %s",
+                      tools, course_grader(), ways[i]) == 0) {
+                grade_hostiles(ways[i]);
+            }
+            free(output);
+        }
+    }
+    close(listener);
+    course_leave();
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("instructor");
+    TCase *tests = tcase_create("gradebook");
+    SRunner *runner;
+    int failed;
+
+    if (realpath("tests/instructor", tools) == NULL) {
+        fprintf(stderr, "run it from the course's top folder\n");
+        return 2;
+    }
+    tcase_set_timeout(tests, 1200);
+    tcase_add_test(tests, submissions_come_in_many_shapes);
+    tcase_add_test(tests, a_run_goes_on_where_it_stopped);
+    tcase_add_test(tests, an_interrupt_leaves_no_half_result);
+    tcase_add_test(tests, one_submission_at_a_time);
+    tcase_add_test(tests, harm_stays_with_whoever_means_it);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
