@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ANSWER_BYTES = 256 };
 
@@ -32,15 +33,33 @@ static int next_in_round(Deck *deck) {
     return topic;
 }
 
-// Topics with a low score more often, and never one twice in a row.
+// Whether the topic's chapter is here: a student copy may have the first ones alone. Where none is,
+// the drill runs elsewhere than in the course's folder, and every topic counts as here.
+static bool is_here(int topic) {
+    bool any = false;
+    for (int i = 0; i < TOPICS; i++) {
+        any = any || access(topics[i]->chapter, F_OK) == 0;
+    }
+    return !any || access(topics[topic]->chapter, F_OK) == 0;
+}
+
+static int weight_of(const Deck *deck, const Scores *all, int topic, bool again) {
+    return (topic == deck->last && !again) || !is_here(topic) ? 0 : score_weight(all->topic[topic]);
+}
+
+// Topics with a low score more often, and never one twice in a row if there is another.
 static int next_by_score(Deck *deck, const Scores *all) {
     int sum = 0, topic = 0;
     for (int i = 0; i < TOPICS; i++) {
-        sum += i == deck->last ? 0 : score_weight(all->topic[i]);
+        sum += weight_of(deck, all, i, false);
+    }
+    const bool again = sum == 0;
+    for (int i = 0; again && i < TOPICS; i++) {
+        sum += weight_of(deck, all, i, true);
     }
     int64_t at = draw_below(&deck->draw, sum);
     for (int i = 0; i < TOPICS; i++) {
-        const int weight = i == deck->last ? 0 : score_weight(all->topic[i]);
+        const int weight = weight_of(deck, all, i, again);
         if (at >= 0 && at < weight) {
             topic = i;
         }

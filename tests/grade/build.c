@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const double compile_share = 12.0; // as long as so many tests may the compiler take
+static const double compile_share = 12.0;   // as long as so many tests may the compiler take
 static const size_t source_limit = 1 << 20; // bytes of a learner's file
 
 static char *run_directory; // of the process run_owner
@@ -152,7 +152,8 @@ static char *make_work(void) {
     char *work = format_text("%s/work", own_directory());
 
     remove_tree(work);
-    if (mkdir(work, 0700) != 0 || (options.confine && chown(work, options.user, options.user) != 0)) {
+    if (mkdir(work, 0700) != 0 ||
+        (options.confine && chown(work, options.user, options.user) != 0)) {
         die("%s: %s", work, strerror(errno));
     }
     return work;

@@ -44,20 +44,26 @@ static size_t place_length(const char *at) {
     return (size_t)(end - at);
 }
 
-// The length of "thread (3, 0, 0)", "block (0, 1, 0)", "offset 660", "lane 4" or "after 10", and
-// that of its word; 0 when `at` is nothing like it.
+// The length of "thread (3, 0, 0)", "block (0, 1, 0)", "offset 660", "lane 4", "after 10" or
+// "address 0x7f00", and that of its word; 0 when `at` is nothing like it.
 static size_t unit_length(const char *at, size_t *word) {
-    const char *const words[] = {"thread (", "block (", "offset ", "lane ", "after "};
+    static const struct {
+        const char *lead;
+        const char *number; // the characters that may follow
+    } units[] = {
+        {"thread (", "0123456789, "}, {"block (", "0123456789, "},
+        {"offset ", "0123456789"},    {"lane ", "0123456789"},
+        {"after ", "0123456789"},     {"address 0x", "0123456789abcdef"},
+    };
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        const char *number = at + strlen(words[i]);
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        const size_t lead = strlen(units[i].lead);
+        const size_t digits =
+            strncmp(at, units[i].lead, lead) == 0 ? strspn(at + lead, units[i].number) : 0;
 
-        if (strncmp(at, words[i], strlen(words[i])) == 0 && isdigit((unsigned char)*number)) {
-            const char *end =
-                number + strspn(number, number[-1] == '(' ? "0123456789, " : "0123456789");
-
-            *word = strcspn(words[i], " ");
-            return (size_t)(end - at) + (*end == ')' ? 1 : 0);
+        if (digits > 0) {
+            *word = strcspn(at, " ");
+            return lead + digits + (at[lead + digits] == ')' ? 1 : 0);
         }
     }
     return 0;

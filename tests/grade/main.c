@@ -7,9 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-Options options = {
-    .from = "exercises", .format = "text", .lab = ALL_LABS, .seconds = 10.0, .sanitize = true,
-    .user = UNPRIVILEGED_ID};
+Options options = {.from = "exercises",
+                   .format = "text",
+                   .lab = ALL_LABS,
+                   .seconds = 10.0,
+                   .sanitize = true,
+                   .user = UNPRIVILEGED_ID};
 
 typedef enum Mode {
     MODE_GRADE,
@@ -100,30 +103,19 @@ static uid_t user_number(const char *text) {
 }
 
 static Mode parse_options(int argc, char **argv) {
-    static const struct option table[] = {{"from", required_argument, NULL, 'f'},
-                                          {"lab", required_argument, NULL, 'l'},
-                                          {"test", required_argument, NULL, 't'},
-                                          {"format", required_argument, NULL, 'F'},
-                                          {"out", required_argument, NULL, 'o'},
-                                          {"timeout", required_argument, NULL, 's'},
-                                          {"no-sanitizers", no_argument, NULL, 'n'},
-                                          {"user", required_argument, NULL, 'U'},
-                                          {"also", required_argument, NULL, 'a'},
-                                          {"hidden", no_argument, NULL, 'H'},
-                                          {"seed", required_argument, NULL, 'S'},
-                                          {"submitted", required_argument, NULL, 'd'},
-                                          {"progress", no_argument, NULL, 'p'},
-                                          {"next", no_argument, NULL, 'N'},
-                                          {"watch", no_argument, NULL, 'w'},
-                                          {"hint", no_argument, NULL, 'i'},
-                                          {"again", no_argument, NULL, 'g'},
-                                          {"solution", no_argument, NULL, 'u'},
-                                          {"reset", no_argument, NULL, 'r'},
-                                          {"yes", no_argument, NULL, 'y'},
-                                          {"prove", no_argument, NULL, 'P'},
-                                          {"record", no_argument, NULL, 'R'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option table[] = {
+        {"from", required_argument, NULL, 'f'},    {"lab", required_argument, NULL, 'l'},
+        {"test", required_argument, NULL, 't'},    {"format", required_argument, NULL, 'F'},
+        {"out", required_argument, NULL, 'o'},     {"timeout", required_argument, NULL, 's'},
+        {"no-sanitizers", no_argument, NULL, 'n'}, {"user", required_argument, NULL, 'U'},
+        {"also", required_argument, NULL, 'a'},    {"hidden", no_argument, NULL, 'H'},
+        {"seed", required_argument, NULL, 'S'},    {"submitted", required_argument, NULL, 'd'},
+        {"progress", no_argument, NULL, 'p'},      {"next", no_argument, NULL, 'N'},
+        {"watch", no_argument, NULL, 'w'},         {"hint", no_argument, NULL, 'i'},
+        {"again", no_argument, NULL, 'g'},         {"solution", no_argument, NULL, 'u'},
+        {"reset", no_argument, NULL, 'r'},         {"yes", no_argument, NULL, 'y'},
+        {"prove", no_argument, NULL, 'P'},         {"record", no_argument, NULL, 'R'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     Mode mode = MODE_GRADE;
     int option;
 

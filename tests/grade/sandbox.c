@@ -191,8 +191,8 @@ static void require_start(int trouble) {
 static void run_child(Run *run, int executable, char *const *argv, const Limits *limits,
                       const char *temporary, uid_t user) {
     Watch watch = {.output_fd = -1, .record_fd = -1};
-    Ends ends = {.executable = executable, .records = -1, .nonce = -1, .temporary = temporary,
-                 .user = user};
+    Ends ends = {
+        .executable = executable, .records = -1, .nonce = -1, .temporary = temporary, .user = user};
     int output[2];
     int trouble[2];
 

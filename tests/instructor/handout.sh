@@ -78,8 +78,25 @@ fi
 mkdir -p "$out"
 tar -cf - -T "$list" | tar -xf - -C "$out" --no-same-owner
 
+# The README without what the copy has not: chapters, solutions, the instructor's page.
+adapt() {
+    awk -v present="$chapters" '
+        /^\| \[ch[0-9][0-9] / && index(" " present, " " substr($0, 6, 2) " ") == 0 { next }
+        /^make solution / { next }
+        {
+            sub(/ `solutions\/` has every answer;$/, "")
+            sub(/^`make grade FROM=solutions` grades them\. /, "")
+            sub(/`exercises\/`, `solutions\/` \| the labs, with gaps and filled/, "`exercises/` | the labs, with gaps")
+            sub(/ \[instructor\]\(docs\/instructor\.md\)[^,]*,/, "")
+            sub(/tests of all the code, and the grader.s proof of itself.*/, "each lesson once")
+            print
+        }'
+}
 awk 'NR == 2 { print "\n> This is a student copy. The solutions, the mutants and the course'"'"'s own tests are not in it." }
-    { print }' README.md >"$out/README.md"
+    { print }' README.md | adapt >"$out/README.md"
+for number in $chapters; do
+    sed -i '/FROM=solutions/d' "$out/exercises/ch$number/README.md"
+done
 
 # The labs go out as they were before anybody worked on them here.
 for number in $chapters; do

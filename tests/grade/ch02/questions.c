@@ -77,7 +77,7 @@ const GradeQuestion grade_questions[] = {
      "exp(score - lse), or exp(score - m) / l with the final m and l."},
     {"q5", 1, sum_not_rescaled, 0.005, "",
      "Both blocks' sums as they were computed, each against its own maximum, added."},
-    {"q6", 1, divisions_each_block, 0.001, "divisions",
+    {"q6", 1, divisions_each_block, 1e-6, "divisions",
      "The whole output row is divided once a block. The last, shorter block counts."},
     {"q7", 1, expected_corrections, 0.005, "blocks",
      "With what probability is block b's maximum the largest of the first b blocks'? Add that up "
