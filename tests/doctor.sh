@@ -54,6 +54,9 @@ if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then
         else line absent $name 'tests/peers/gpu.sh leaves a part out'; fi
     done
 else line absent GPU 'nothing: no chapter needs it'; fi
+echo "an instructor's tools (docs/instructor.md)"
+tool python3 python3 'no gradebook, no autograder for Gradescope' python3
+tool bwrap bubblewrap 'submissions are confined by Landlock, or not at all' bubblewrap
 echo "for working on the course itself"
 tool clang clang 'make test-full tries one compiler only' 'clang libomp-dev'
 tool clang-tidy clang-tidy 'no make lint' clang-tidy
