@@ -96,6 +96,21 @@ int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots
     return keys > 0 ? ceil_div(shape->len_kv, ceil_div(keys, splits)) : 1;
 }
 
+int64_t split_kv_core_rows(const AttnShape *shape) {
+    const int64_t rows = group_of(shape) * shape->len_q;
+    return rows == 1 ? 1 : rows <= 4 ? 4 : 8;
+}
+
+int64_t split_kv_mma_rows(const AttnShape *shape) {
+    return group_of(shape) * shape->len_q <= 8 ? 8 : 16;
+}
+
+int64_t split_kv_mma_splits(const AttnShape *shape, const GpuProperties *properties) {
+    const int64_t blocks = shape->dim == 64 ? 2 : 1; // of an SM, by the launch bounds
+    return split_kv_splits(shape, split_kv_mma_rows(shape), properties->multiprocessors * blocks,
+                           SPLIT_KV_MMA_BLOCK_COST);
+}
+
 // ---- the workspace ------------------------------------------------------------------------------
 
 // Where the pieces of a workspace begin, in bytes. The counters come first, and their place has one

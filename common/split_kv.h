@@ -19,6 +19,10 @@ enum { SPLIT_KV_THREADS = 128 }; // of a block
 // The fewest keys that are worth a block of their own, and what a block costs besides its keys, in
 // keys: where several of SPLIT_KV_THREADS share an SM, and fill in for each other.
 enum { SPLIT_KV_MIN_KEYS = 64, SPLIT_KV_BLOCK_COST = 64 };
+// The kernels with a matrix instruction (common/mma_rows.h): threads of a block; keys that it takes
+// in a step, and a part has at least; what it costs besides its keys. It has an SM to itself, or
+// shares it with one other: while it begins or ends, little else goes on there.
+enum { SPLIT_KV_MMA_THREADS = 256, SPLIT_KV_MMA_KEYS = 128, SPLIT_KV_MMA_BLOCK_COST = 512 };
 
 // Blocks over the blocks that a GPU holds at a time: 1 is a full wave. 0 where slots is 0.
 double split_kv_waves(double blocks, double slots);
@@ -70,10 +74,18 @@ AttnStatus split_kv_prepare(SplitKvParams *params, const AttnShape *shape, DType
                             const int32_t *kv_lens, int64_t tile_rows, int64_t splits,
                             int64_t max_dim, void *workspace);
 
+// Packed rows of a tile for this shape: 1, 4 or 8 on CUDA cores, 8 or 16 in a matrix instruction.
+int64_t split_kv_core_rows(const AttnShape *shape);
+int64_t split_kv_mma_rows(const AttnShape *shape);
+
 // Parts of len_kv for a device that holds `slots` blocks at a time, each at a fixed cost of
 // block_cost keys; ragged lengths (shape->kv_lens) are cut as their mean length asks.
 int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots,
                         int64_t block_cost);
+
+// The same for the kernels with a matrix instruction, of which an SM holds two blocks at d = 64 and
+// one at d = 128.
+int64_t split_kv_mma_splits(const AttnShape *shape, const GpuProperties *properties);
 
 #ifdef __cplusplus
 }

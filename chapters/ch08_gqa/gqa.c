@@ -21,21 +21,8 @@ AttnStatus gqa_supports(int rung, const AttnShape *shape, DType dtype) {
     return ATTN_OK;
 }
 
-static int64_t packed_rows(const AttnShape *shape) {
-    return shape->heads_q / shape->heads_kv * shape->len_q;
-}
-
 static int64_t naive_tile_rows(const AttnShape *shape) {
     return shape->len_q == 1 ? 1 : 4;
-}
-
-static int64_t packed_tile_rows(const AttnShape *shape) {
-    const int64_t rows = packed_rows(shape);
-    return rows == 1 ? 1 : rows <= 4 ? 4 : 8;
-}
-
-static int64_t mma_tile_rows(const AttnShape *shape) {
-    return packed_rows(shape) <= 8 ? 8 : 16;
 }
 
 // gqa_naive packs the rows of one query head, as if each had a KV head of its own.
@@ -67,8 +54,8 @@ AttnStatus gqa_prepare(SplitKvParams *params, int rung, const AttnShape *shape, 
         return attn_fail(ATTN_ERR_UNSUPPORTED,
                          "q, k, v, o: gqa_mma takes tensors that are aligned to 16 bytes");
     }
-    if (rung == GQA_MMA && params->part_keys < GQA_MMA_KEYS) {
-        params->part_keys = GQA_MMA_KEYS;
+    if (rung == GQA_MMA && params->part_keys < SPLIT_KV_MMA_KEYS) {
+        params->part_keys = SPLIT_KV_MMA_KEYS;
     }
     params->heads_kv = (int)shape->heads_kv;
     return ATTN_OK;
@@ -103,18 +90,17 @@ static int registers_of(int rung, const AttnShape *shape, DType dtype) {
 
 static int64_t splits_of(int rung, const AttnShape *shape, DType dtype,
                          const GpuProperties *properties) {
+    if (rung == GQA_MMA) {
+        return split_kv_mma_splits(shape, properties);
+    }
     const AttnShape own = shape_of(rung, shape);
     const int64_t rows = gqa_rungs[rung].tile_rows(shape), head_dim = head_dim_of(shape->dim);
-    int blocks = shape->dim == 64 ? 2 : 1; // of gqa_mma on an SM, by its launch bounds
-    int64_t block_cost = GQA_MMA_BLOCK_COST;
-    if (rung != GQA_MMA) {
-        const int64_t groups = SPLIT_KV_THREADS * 8 / head_dim; // of lanes that have a state
-        const size_t shared = sizeof(float) * (size_t)(rows * groups * (head_dim + 2));
-        blocks = gpu_blocks_per_multiprocessor(properties, SPLIT_KV_THREADS,
-                                               registers_of(rung, shape, dtype), shared);
-        block_cost = SPLIT_KV_BLOCK_COST;
-    }
-    return split_kv_splits(&own, rows, (int64_t)properties->multiprocessors * blocks, block_cost);
+    const int64_t groups = SPLIT_KV_THREADS * 8 / head_dim; // of lanes that have a state
+    const size_t shared = sizeof(float) * (size_t)(rows * groups * (head_dim + 2));
+    const int blocks = gpu_blocks_per_multiprocessor(properties, SPLIT_KV_THREADS,
+                                                     registers_of(rung, shape, dtype), shared);
+    return split_kv_splits(&own, rows, (int64_t)properties->multiprocessors * blocks,
+                           SPLIT_KV_BLOCK_COST);
 }
 
 #define RUNG_FUNCTIONS(name, rung)                                                                 \
@@ -132,6 +118,6 @@ RUNG_FUNCTIONS(mma, GQA_MMA)
 const GqaRung gqa_rungs[GQA_RUNGS] = {
     {"gqa_naive", "gqa_naive.cu", GPU_BUILDS(gqa_naive), naive_tile_rows, naive_bytes,
      naive_splits},
-    {"gqa", "gqa.cu", GPU_BUILDS(gqa), packed_tile_rows, packed_bytes, packed_splits},
-    {"gqa_mma", "gqa_mma.cu", GPU_BUILDS(gqa_mma), mma_tile_rows, mma_bytes, mma_splits},
+    {"gqa", "gqa.cu", GPU_BUILDS(gqa), split_kv_core_rows, packed_bytes, packed_splits},
+    {"gqa_mma", "gqa_mma.cu", GPU_BUILDS(gqa_mma), split_kv_mma_rows, mma_bytes, mma_splits},
 };

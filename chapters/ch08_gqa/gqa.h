@@ -27,10 +27,6 @@ extern "C" {
 #endif
 
 enum { GQA_MAX_DIM = 256 };
-// gqa_mma: threads of a block; keys that it takes in a step (parts have no fewer); and what it
-// costs besides its keys, in keys. It has an SM to itself, or shares it with one other: while it
-// begins or ends, little else goes on there.
-enum { GQA_MMA_THREADS = 256, GQA_MMA_KEYS = 128, GQA_MMA_BLOCK_COST = 512 };
 
 #define GQA_ARGUMENTS                                                                              \
     (const AttnShape *shape, DType dtype, const void *q, const void *k, const void *v, void *o,    \

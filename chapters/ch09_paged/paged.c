@@ -215,38 +215,25 @@ AttnStatus paged_prepare(PagedParams *params, int rung, const AttnShape *shape, 
             return attn_fail(ATTN_ERR_UNSUPPORTED,
                              "q, k, v, o: paged_mma takes tensors that are aligned to 16 bytes");
         }
-        kv->part_keys = kv->part_keys < PAGED_MMA_KEYS ? PAGED_MMA_KEYS : kv->part_keys;
+        kv->part_keys = kv->part_keys < SPLIT_KV_MMA_KEYS ? SPLIT_KV_MMA_KEYS : kv->part_keys;
     }
     return status;
 }
 
 // ---- the rungs ----------------------------------------------------------------------------------
 
-static int64_t packed_rows(const AttnShape *shape) {
-    return shape->heads_q / shape->heads_kv * shape->len_q;
-}
-
-static int64_t cores_tile_rows(const AttnShape *shape) {
-    const int64_t rows = packed_rows(shape);
-    return rows == 1 ? 1 : rows <= 4 ? 4 : 8;
-}
-
-static int64_t mma_tile_rows(const AttnShape *shape) {
-    return packed_rows(shape) <= 8 ? 8 : 16;
-}
-
 static size_t cores_bytes(const AttnShape *shape, int64_t splits) {
-    return split_kv_workspace_bytes(shape, cores_tile_rows(shape), splits);
+    return split_kv_workspace_bytes(shape, split_kv_core_rows(shape), splits);
 }
 
 static size_t mma_bytes(const AttnShape *shape, int64_t splits) {
-    return split_kv_workspace_bytes(shape, mma_tile_rows(shape), splits);
+    return split_kv_workspace_bytes(shape, split_kv_mma_rows(shape), splits);
 }
 
 // As many blocks as the kernel's launch bounds have it, or as their shared memory lets in: `rows`
 // states of each group of head_dim / 8 lanes.
 static int64_t cores_splits(const AttnShape *shape, DType dtype, const GpuProperties *properties) {
-    const int64_t rows = cores_tile_rows(shape);
+    const int64_t rows = split_kv_core_rows(shape);
     const int64_t head_dim = shape->dim <= 64 ? 64 : shape->dim <= 128 ? 128 : 256;
     const int one = dtype == DTYPE_F32 ? 4 : dtype == DTYPE_F16 ? 5 : 6;
     const int bound = rows == 1 ? one : rows == 4 && dtype != DTYPE_F32 ? 3 : 2;
@@ -260,12 +247,10 @@ static int64_t cores_splits(const AttnShape *shape, DType dtype, const GpuProper
 
 static int64_t mma_splits(const AttnShape *shape, DType dtype, const GpuProperties *properties) {
     (void)dtype;
-    const int blocks = shape->dim == 64 ? 2 : 1; // of an SM, by the launch bounds
-    return split_kv_splits(shape, mma_tile_rows(shape),
-                           (int64_t)properties->multiprocessors * blocks, PAGED_MMA_BLOCK_COST);
+    return split_kv_mma_splits(shape, properties);
 }
 
 const PagedRung paged_rungs[PAGED_RUNGS] = {
-    {"paged", "paged.cu", GPU_BUILDS(paged), cores_tile_rows, cores_bytes, cores_splits},
-    {"paged_mma", "paged_mma.cu", GPU_BUILDS(paged_mma), mma_tile_rows, mma_bytes, mma_splits},
+    {"paged", "paged.cu", GPU_BUILDS(paged), split_kv_core_rows, cores_bytes, cores_splits},
+    {"paged_mma", "paged_mma.cu", GPU_BUILDS(paged_mma), split_kv_mma_rows, mma_bytes, mma_splits},
 };

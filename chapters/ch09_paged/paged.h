@@ -23,9 +23,6 @@ extern "C" {
 #endif
 
 enum { PAGED_MAX_DIM = 256 };
-// paged_mma: threads of a block; keys that it takes in a step (parts have no fewer); and what it
-// costs besides its keys, in keys. As chapter 8's gqa_mma.
-enum { PAGED_MMA_THREADS = 256, PAGED_MMA_KEYS = 128, PAGED_MMA_BLOCK_COST = 512 };
 
 // A cache as the kernels read it, for a batch of sequences.
 typedef struct PagedCache {

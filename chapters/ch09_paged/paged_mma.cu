@@ -9,79 +9,9 @@
 #include "common/simt/simt.h"
 
 #include "chapters/ch09_paged/page_walk.h"
+#include "common/mma_rows.h"
 
-#define PARTS_AHEAD 16 // of the merge: the registers are there
-#include "common/merge_parts.h"
-
-enum { THREADS = PAGED_MMA_THREADS, WARPS = THREADS / 32, KEYS = 16, MAX_DIM = 128, LOOKUPS = 6 };
-static_assert(KEYS * WARPS == PAGED_MMA_KEYS, "a block's step");
-
-// What a lane has of a tile of 8 rows, or of 16 in two halves (h = 0, 1).
-typedef struct Rows {
-    uint32_t q[MAX_DIM / 16][4]; // A of each instruction: rows g and g + 8
-    MaskRange seen[2];           // the keys that row g + 8h sees
-    float m[2], l[2];            // of row g + 8h; m: of scores not yet scaled; l: this lane's keys
-    float o[2][MAX_DIM / 16][4]; // C of each instruction: rows 2t + 8h, 2t + 1 + 8h; two dims
-    int token[2][2];             // of the rows of o; -1: there is no such row
-    Mask mask;
-    int first, last; // tokens of the tile
-    int begin, end;  // the keys that some row sees
-    float scale_log2;
-} Rows;
-
-__device__ __forceinline__ void multiply(float *d, const uint32_t *a, const uint32_t *b,
-                                         const float *c, const int dtype) {
-    if (dtype == DTYPE_F16) {
-        mma_m16n8k16_f16(d, a, b, c);
-    } else {
-        mma_m16n8k16_bf16(d, a, b, c);
-    }
-}
-
-__device__ __forceinline__ uint32_t word(uint4 x, const int i) {
-    return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
-}
-
-// Two probabilities as a pair, the first in the low half.
-__device__ __forceinline__ uint32_t pair_of(float low, float high, const int dtype) {
-    if (dtype == DTYPE_F16) {
-        union {
-            __half2 pair;
-            uint32_t bits;
-        } x;
-        x.pair = __floats2half2_rn(low, high);
-        return x.bits;
-    }
-    union {
-        __nv_bfloat162 pair;
-        uint32_t bits;
-    } x;
-    x.pair = __floats2bfloat162_rn(low, high);
-    return x.bits;
-}
-
-// Something for the registers to keep where nothing is loaded.
-__device__ __forceinline__ void clear_loads(uint4 k_row[2][MAX_DIM / 32],
-                                            uint4 v_row[4][MAX_DIM / 64]) {
-    UNROLL
-    for (int i = 0; i < MAX_DIM / 16; i++) {
-        k_row[i / 4][i % 4] = make_uint4(0, 0, 0, 0);
-        v_row[i / 2][i % 2] = make_uint4(0, 0, 0, 0);
-    }
-}
-
-// A of instruction i of V^T P^T: word i % 4 of two keys at a time becomes the pair of their dims
-// 2j, and the pair of their dims 2j + 1. keep[2]: the bits of each pair that stay.
-__device__ __forceinline__ void pair_values(uint32_t *a, uint4 v_row[4][MAX_DIM / 64], const int i,
-                                            const uint32_t *keep) {
-    UNROLL
-    for (int n = 0; n < 2; n++) {
-        const uint32_t x = word(v_row[2 * n][i / 4], i % 4);
-        const uint32_t y = word(v_row[2 * n + 1][i / 4], i % 4);
-        a[2 * n] = __byte_perm(x, y, 0x5410) & keep[n];
-        a[2 * n + 1] = __byte_perm(x, y, 0x7632) & keep[n];
-    }
-}
+enum { LOOKUPS = 6 }; // keys of a step that a lane loads
 
 // Keys of a step that a lane loads: two rows of K (g, g + 8), and then four of V.
 __device__ __forceinline__ int key_of(const int i) {
@@ -89,22 +19,22 @@ __device__ __forceinline__ int key_of(const int i) {
     return i < 2 ? g + 8 * i : 2 * t + (i - 2) / 2 * 8 + i % 2;
 }
 
-__device__ __forceinline__ bool is_there(const Rows *rows, int key) {
-    return key >= rows->begin && key < rows->end;
+__device__ __forceinline__ bool is_in(MaskRange seen, int key) {
+    return key >= seen.begin && key < seen.end;
 }
 
 // The pages of a lane's keys of the step from `key` on, one for all of them where `one_page`. Keys
 // that no row sees have none: their entries may hold anything, or not be there.
 __device__ __forceinline__ void look_up(int *page, const PagedParams *p, const int32_t *table,
-                                        int key, const Rows *rows, const int one_page) {
+                                        int key, MaskRange some, const int one_page) {
     if (one_page) {
-        page[0] = key < rows->end ? table[page_column(p, key)] : 0;
+        page[0] = key < some.end ? table[page_column(p, key)] : 0;
         return;
     }
     UNROLL
     for (int i = 0; i < LOOKUPS; i++) {
         const int at = key + key_of(i);
-        page[i] = is_there(rows, at) ? table[page_column(p, at)] : 0;
+        page[i] = is_in(some, at) ? table[page_column(p, at)] : 0;
     }
 }
 
@@ -122,13 +52,13 @@ __device__ __forceinline__ void rows_of(size_t *row, const int *page, const Page
 // K of 16 keys from `key` on, at these rows of k; V of them. What is not there is not loaded: the
 // registers keep what they had, and it is hidden.
 __device__ __forceinline__ void load_keys(uint4 k_row[2][MAX_DIM / 32], const uint16_t *k,
-                                          const size_t *row, int key, const Rows *rows,
+                                          const size_t *row, int key, MaskRange some,
                                           const int dim) {
     const int t = (int)threadIdx.x % 4;
     UNROLL
     for (int n = 0; n < 2; n++) {
         const uint16_t *from = k + row[n] * dim + 8 * t;
-        if (is_there(rows, key + key_of(n))) {
+        if (is_in(some, key + key_of(n))) {
             UNROLL
             for (int i = 0; i < dim / 32; i++) {
                 k_row[n][i] = __ldcs((const uint4 *)(from + 32 * i));
@@ -138,13 +68,13 @@ __device__ __forceinline__ void load_keys(uint4 k_row[2][MAX_DIM / 32], const ui
 }
 
 __device__ __forceinline__ void load_values(uint4 v_row[4][MAX_DIM / 64], const uint16_t *v,
-                                            const size_t *row, int key, const Rows *rows,
+                                            const size_t *row, int key, MaskRange some,
                                             const int dim) {
     const int g = (int)threadIdx.x % 32 / 4;
     UNROLL
     for (int n = 0; n < 4; n++) {
         const uint16_t *from = v + row[2 + n] * dim + 8 * g;
-        if (is_there(rows, key + key_of(2 + n))) {
+        if (is_in(some, key + key_of(2 + n))) {
             UNROLL
             for (int i = 0; i < dim / 64; i++) {
                 v_row[n][i] = __ldcs((const uint4 *)(from + 64 * i));
@@ -259,73 +189,6 @@ __device__ __forceinline__ void take_keys(Rows *rows, float s[2][4], uint4 v_row
     }
 }
 
-// The lane's part of the tile: Q, and an empty state.
-__device__ __forceinline__ void load_rows(Rows *rows, const SplitKvParams *p, Place place,
-                                          const int dim, const int halves) {
-    const int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    const uint16_t *q = (const uint16_t *)p->q; // [batch][heads_q][len_q][dim]
-    UNROLL
-    for (int h = 0; h < 2; h++) {
-        const bool there = h < halves && g + 8 * h < place.count;
-        const int r = place.row0 + (there ? g + 8 * h : 0);
-        rows->seen[h] = mask_row_keys(rows->mask, r / p->group);
-        rows->seen[h].end = there ? rows->seen[h].end : 0;
-        rows->m[h] = -INFINITY;
-        rows->l[h] = 0.0f;
-        UNROLL
-        for (int i = 0; i < dim / 32; i++) {
-            const uint16_t *from = q + packed_row(p, place.head, r) * dim + 32 * i + 8 * t;
-            const uint4 x = there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
-            rows->q[2 * i][h] = x.x;
-            rows->q[2 * i][h + 2] = x.y;
-            rows->q[2 * i + 1][h] = x.z;
-            rows->q[2 * i + 1][h + 2] = x.w;
-        }
-        UNROLL
-        for (int e = 0; e < 4; e++) {
-            const int row = 2 * t + e % 2 + 8 * h;
-            rows->token[h][e % 2] = row < place.count ? (place.row0 + row) / p->group : -1;
-            UNROLL
-            for (int i = 0; i < dim / 16; i++) {
-                rows->o[h][i][e] = 0.0f;
-            }
-        }
-    }
-    rows->scale_log2 = p->scale * LOG2_E;
-}
-
-// The warp's state, to shared memory: of the rows 2t + 8h and 2t + 1 + 8h, dims 8g .. 8g+7 of each
-// 64; m and l of row g + 8h.
-__device__ __forceinline__ void store_rows(States states, const Rows *rows, const int dim,
-                                           const int halves) {
-    const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    UNROLL
-    for (int h = 0; h < halves; h++) {
-        UNROLL
-        for (int e = 0; e < 2; e++) {
-            float *acc = states.acc + ((2 * t + e + 8 * h) * WARPS + warp) * dim + 8 * g;
-            UNROLL
-            for (int i = 0; i < dim / 16; i += 2) {
-                const float *low = rows->o[h][i], *high = rows->o[h][i + 1];
-                *(float4 *)(acc + i / 4 * 64 + i % 4 * 2) =
-                    make_float4(low[e], low[e + 2], high[e], high[e + 2]);
-            }
-        }
-        float l = rows->l[h];
-        l += __shfl_xor_sync(FULL_MASK, l, 1, 32);
-        l += __shfl_xor_sync(FULL_MASK, l, 2, 32);
-        if (t == 0) {
-            states.m[(g + 8 * h) * WARPS + warp] = rows->m[h];
-            states.l[(g + 8 * h) * WARPS + warp] = l;
-        }
-    }
-}
-
-// The key a step on, or `end` where it is not before it.
-__device__ __forceinline__ int step_on(int key, int step, int end) {
-    return step < end - key ? key + step : end;
-}
-
 // One block: every parts-th step of the keys for a tile of 8 or 16 packed rows (halves 1 or 2) of a
 // KV head.
 __device__ __forceinline__ void attend(const PagedParams *paged, const int dim, const int halves,
@@ -346,8 +209,6 @@ __device__ __forceinline__ void attend(const PagedParams *paged, const int dim, 
     if (part >= parts) {
         return;
     }
-    rows.begin = some.begin;
-    rows.end = some.end;
     // What all rows see ends where the first token's keys end, and begins with the last one's.
     const int all_begin = mask_row_keys(rows.mask, rows.last).begin;
     const int all_end = mask_row_keys(rows.mask, rows.first).end;
@@ -361,25 +222,25 @@ __device__ __forceinline__ void attend(const PagedParams *paged, const int dim, 
     int next = step_on(key, step, some.end);
     int page[LOOKUPS], next_page[LOOKUPS]; // of the keys of a step: six of a lane, or one of a warp
     size_t row[LOOKUPS];
-    look_up(page, paged, table, key, &rows, one_page);
-    look_up(next_page, paged, table, next, &rows, one_page);
+    look_up(page, paged, table, key, some, one_page);
+    look_up(next_page, paged, table, next, some, one_page);
     uint4 k_row[2][MAX_DIM / 32], v_row[4][MAX_DIM / 64];
     clear_loads(k_row, v_row);
     rows_of(row, page, paged, key, kv_head, one_page);
-    load_keys(k_row, k, row, key, &rows, dim);
+    load_keys(k_row, k, row, key, some, dim);
     load_rows(&rows, p, place, dim, halves);
     while (key < some.end) {
-        load_values(v_row, v, row, key, &rows, dim);
+        load_values(v_row, v, row, key, some, dim);
         UNROLL
         for (int i = 0; i < (one_page ? 1 : LOOKUPS); i++) {
             page[i] = next_page[i];
         }
         const int after = step_on(next, step, some.end);
-        look_up(next_page, paged, table, after, &rows, one_page);
+        look_up(next_page, paged, table, after, some, one_page);
         float s[2][4];
         score_keys(s, &rows, k_row, dim, dtype);
         rows_of(row, page, paged, next, kv_head, one_page);
-        load_keys(k_row, k, row, next, &rows, dim);      // K has been used: the next step's
+        load_keys(k_row, k, row, next, some, dim);       // K has been used: the next step's
         if (key >= all_begin && key + KEYS <= all_end) { // all there, and seen by all rows
             take_keys(&rows, s, v_row, key, dim, halves, dtype, 0);
         } else {

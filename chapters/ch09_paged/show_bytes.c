@@ -132,7 +132,7 @@ void show_carries_over(void) {
         const double bytes = page_table_bytes(&show_problem, page);
         table_row(&table, "%lld|%s|%s|%.4f %%|%lld|4 / 32 keys|%d / %d keys", (long long)page,
                   format_count(a, bytes / TABLE_ENTRY), format_iec(b, bytes), 100 * bytes / kv,
-                  (long long)page_lookups(128, page), page % 16 == 0 ? 1 : 6, PAGED_MMA_KEYS);
+                  (long long)page_lookups(128, page), page % 16 == 0 ? 1 : 6, SPLIT_KV_MMA_KEYS);
     }
     table_print(&table);
     report_text(
