@@ -60,7 +60,8 @@ CHAPTERS     := $(foreach d,$(notdir $(CHAPTER_DIRS)),$(firstword $(subst _, ,$(
 chapter_dir   = $(patsubst %/,%,$(wildcard chapters/$(1)_*/))
 
 COMMON_SRC := $(wildcard common/*.c common/simt/*.c)
-COMMON_CU  := $(wildcard common/*.cu)
+COMMON_CUDA := common/gpu_cuda.cu
+COMMON_CU  := $(filter-out $(COMMON_CUDA),$(wildcard common/*.cu))
 COMMON_LIB := $(BUILD)/libcommon.a
 PROGRAM_SRC := $(wildcard $(addsuffix /main.c,$(CHAPTER_DIRS)) $(addsuffix /show_*.c,$(CHAPTER_DIRS)))
 STEP_SRC   := $(filter-out $(PROGRAM_SRC),$(wildcard $(addsuffix /*.c,$(CHAPTER_DIRS))))
@@ -77,7 +78,8 @@ SOURCES    := $(shell find common chapters tests exercises solutions -name '*.[c
                 -o -name '*.cuh' 2>/dev/null)
 obj         = $(1:%.c=$(BUILD)/obj/%.o)
 cuda_obj    = $(if $(NVCC),$(1:%.cu=$(BUILD)/obj/%.cuda.o))
-# The builds of a kernel file: simt, and where their compilers are, trace and cuda.
+# The builds of a kernel file: simt, and where their compilers are, trace and cuda. gpu_cuda.cu has
+# none, and is for nvcc alone.
 cu_obj      = $(1:%.cu=$(BUILD)/obj/%.simt.o) $(if $(TRACE_CC),$(1:%.cu=$(BUILD)/obj/%.trace.o)) \
               $(call cuda_obj,$(1))
 
@@ -104,7 +106,7 @@ $(BUILD)/bin/%: $$(call obj,$$(wildcard $$(call chapter_dir,$$*)/*.c)) \
 	$(call say,LINK,$(@F))
 	$(Q)$(CC) $(cflags) -o $@ $^ $(LDLIBS) $(CUDA_LIBS)
 
-$(COMMON_LIB): $(call obj,$(COMMON_SRC)) $(call cuda_obj,$(COMMON_CU))
+$(COMMON_LIB): $(call obj,$(COMMON_SRC)) $(call cu_obj,$(COMMON_CU)) $(call cuda_obj,$(COMMON_CUDA))
 	@rm -f $@
 	$(call say,AR,$(@F))
 	$(Q)ar rcs $@ $^
@@ -149,7 +151,8 @@ pic  = $(1:%.c=$(BUILD)/pic/%.o)
 
 lib: $(LIB) ## build libtilebytile.so, every chapter's functions, for tests/peers/
 
-$(LIB): $(call pic,$(COMMON_SRC) $(STEP_SRC)) $(call cu_obj,$(STEP_CU)) $(call cuda_obj,$(COMMON_CU))
+$(LIB): $(call pic,$(COMMON_SRC) $(STEP_SRC)) $(call cu_obj,$(COMMON_CU) $(STEP_CU)) \
+        $(call cuda_obj,$(COMMON_CUDA))
 	$(call say,LINK,$(@F))
 	$(Q)$(CC) $(cflags) -shared -Wl,-Bsymbolic -o $@ $^ $(LDLIBS) $(CUDA_LIBS)
 
@@ -285,12 +288,8 @@ $(GRADER): $(GRADER_OBJ) $(COMMON_LIB)
 	$(call say,LINK,$(@F))
 	$(Q)$(CC) $(cflags) -o $@ $^ $$(pkg-config --libs jansson) $(LDLIBS) $(CUDA_LIBS)
 
-# The grader's own tests read its JSON.
-$(BUILD)/tests/unit/test_grader $(BUILD)/tests/unit/test_grader_output \
-$(BUILD)/tests/unit/test_assignment_terms $(BUILD)/tests/unit/test_grader_formats: \
-  LDLIBS += $(shell pkg-config --libs jansson 2>/dev/null || echo -ljansson)
-
-$(BUILD)/tests/unit/test_instructor $(BUILD)/tests/unit/test_handout: \
+# Suites that read the grader's JSON.
+$(addprefix $(BUILD)/tests/unit/test_,grader grader_output grader_formats assignment_terms handout): \
   LDLIBS += $(shell pkg-config --libs jansson 2>/dev/null || echo -ljansson)
 
 # ---- the drill ----------------------------------------------------------------------------------
@@ -303,12 +302,14 @@ drill_flags = --scores '$(BUILD)/progress/drill' $(if $(TOPIC),--topic '$(TOPIC)
 drill: $(DRILL) ## practise the card numbers [TOPIC=waves] [COUNT=10] [SEED=7]
 	@$(DRILL) $(drill_flags)
 
-$(DRILL): $(call obj,$(DRILL_SRC)) $(COMMON_LIB)
+# Numbers are read as the grader reads them.
+DRILL_OBJ := $(call obj,$(DRILL_SRC) tests/grade/numbers.c)
+$(DRILL): $(DRILL_OBJ) $(COMMON_LIB)
 	$(call say,LINK,$(@F))
 	$(Q)$(CC) $(cflags) -o $@ $^ $(LDLIBS) $(CUDA_LIBS)
 
 $(BUILD)/tests/unit/test_drill $(BUILD)/tests/unit/test_drill_answers: \
-  $(call obj,$(filter-out tests/drill/main.c,$(DRILL_SRC)))
+  $(filter-out %/drill/main.o,$(DRILL_OBJ))
 
 # ---- instructors --------------------------------------------------------------------------------
 # docs/instructor.md. CHAPTERS=1-5 hands out those alone; CLASSROOM=02 adds a workflow for GitHub
@@ -342,7 +343,7 @@ deps: ## install what the course uses (Debian, Ubuntu): sudo make deps
 	apt-get install -y --no-install-recommends gcc make libc6-dev pkg-config check libjansson-dev gnuplot-nox
 
 # ARGS='--no-spills kernel': fails where that kernel spills.
-resources: $(call cuda_obj,$(COMMON_CU) $(STEP_CU)) ## registers, shared memory, spills and occupancy of every CUDA kernel
+resources: $(call cuda_obj,$(COMMON_CUDA) $(COMMON_CU) $(STEP_CU)) ## registers, shared memory, spills and occupancy of every CUDA kernel
 	@NVCC='$(NVCC)' NVCC_FLAGS='$(nvcc_flags) $(targets)' CUDA_ARCHS='$(CUDA_ARCHS)' BUILD=$(BUILD) \
 	  tests/resources.sh $(ARGS)
 

@@ -12,14 +12,33 @@ log=$BUILD/log
 mkdir -p "$log"
 passed=0
 failed=0
-[ "$mode" = full ] && export TEST_FULL=1
+limit=600 # seconds of one suite
+if [ "$mode" = full ]; then
+    export TEST_FULL=1
+    limit=1800
+fi
+export limit
 
-# Adds "passed failed" and shows the tail of the log when something failed.
+# What failed, told at the end.
+: >"$log/failures"
+
+# Adds "passed failed", and notes what the log says of a failure.
 count() { # name passed failed log seconds
     passed=$((passed + $2))
     failed=$((failed + $3))
     printf '  %-22s %5d passed %4d failed  %4ds\n' "$1" "$2" "$3" "$5"
-    [ "$3" -eq 0 ] || { grep -vE '^(Running|$)|: Passed$' "$4" | head -n 40; echo "  (all of it: $4)"; }
+    [ "$3" -eq 0 ] || {
+        printf '\n%s: %d failed (all of its output: %s)\n' "$1" "$3" "$4"
+        grep -E '^FAIL|:[FE]:' "$4" | head -n 20
+        grep -vE '^(Running|$|ok )|: Passed$|^FAIL|:[FE]:' "$4" | tail -n 20
+    } >>"$log/failures"
+}
+
+# What failed, the total, and the exit status.
+finish() {
+    [ "$failed" -eq 0 ] || { cat "$log/failures" && echo; }
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
 }
 
 # Check prints "100%: Checks: 12, Failures: 0, Errors: 0"; a crash before that line is one failure.
@@ -36,6 +55,7 @@ count_unit() { # name
         bad=1
     fi
     count "$1" $(($3 - $4 - $5)) "$bad" "$log/$1" "$seconds"
+    grep '^not run: ' "$log/$1" | sort -u | sed 's/^/    /'
 }
 
 # A student copy (make handout) has none of these tests: each lesson runs once instead.
@@ -48,13 +68,12 @@ if [ ! -d tests/unit ]; then
         "./$program" --quick >"$log/$program" 2>&1 || bad=1
         count "$program" $((1 - bad)) "$bad" "$log/$program" "$(($(date +%s) - start))"
     done
-    echo "$passed passed, $failed failed"
-    [ "$failed" -eq 0 ]
+    finish
     exit
 fi
 
 # The suites run side by side, one a core.
-run_one='start=$(date +%s); timeout 600 "$0" >"$1/$(basename "$0")" 2>&1; status=$?
+run_one='start=$(date +%s); timeout "$limit" "$0" >"$1/$(basename "$0")" 2>&1; status=$?
     { echo "status: $status"; echo "seconds: $(($(date +%s) - start))"; } >>"$1/$(basename "$0")"'
 echo "unit tests ($BUILD)"
 suites=$(ls "$BUILD"/tests/unit/test_*)
@@ -96,5 +115,4 @@ if [ "$mode" = full ]; then
         echo '  clang is not installed: the second compiler was not tried'
     fi
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish

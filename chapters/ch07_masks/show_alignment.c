@@ -45,7 +45,7 @@ static void plain_attention(const Problem *problem, Sees *sees, double *o, doubl
                 o[row * dim + c] = alpha * o[row * dim + c] + p * (double)v[key * dim + c];
             }
         }
-        for (int64_t c = 0; c < dim && l > 0; c++) {
+        for (int64_t c = 0; c < dim && l != 0; c++) {
             o[row * dim + c] /= l;
         }
         lse[row] = m + log(l);

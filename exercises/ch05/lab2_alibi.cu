@@ -106,7 +106,10 @@ __global__ void __launch_bounds__(THREADS) alibi_kernel(const __grid_constant__ 
             for (int j = 0; j < TILE; j++) {
                 const float value = v_tile[place(j, u * 32 + lane, pitch)];
                 for (int r = 0; r < WARP_ROWS; r++) {
-                    acc[r][u] += weights[(warp * WARP_ROWS + r) * TILE + j] * value;
+                    const int tile_row = warp * WARP_ROWS + r;
+                    if (first_key + j <= first_row + tile_row + offset) { // 0 * NaN would be NaN
+                        acc[r][u] += weights[tile_row * TILE + j] * value;
+                    }
                 }
             }
         }

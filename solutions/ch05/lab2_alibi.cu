@@ -106,7 +106,10 @@ __global__ void __launch_bounds__(THREADS) alibi_kernel(const __grid_constant__ 
             for (int j = 0; j < TILE; j++) {
                 const float value = v_tile[place(j, u * 32 + lane, pitch)];
                 for (int r = 0; r < WARP_ROWS; r++) {
-                    acc[r][u] += weights[(warp * WARP_ROWS + r) * TILE + j] * value;
+                    const int tile_row = warp * WARP_ROWS + r;
+                    if (first_key + j <= first_row + tile_row + offset) { // 0 * NaN would be NaN
+                        acc[r][u] += weights[tile_row * TILE + j] * value;
+                    }
                 }
             }
         }
@@ -119,10 +122,10 @@ __global__ void __launch_bounds__(THREADS) alibi_kernel(const __grid_constant__ 
         // this lane has the dimensions lane, lane + 32, ...
         if (row < p.len_q) {
             for (int u = 0; u * 32 + lane < dim; u++) {
-                o[(size_t)row * dim + u * 32 + lane] = l[r] > 0.0f ? acc[r][u] / l[r] : 0.0f;
+                o[(size_t)row * dim + u * 32 + lane] = l[r] == 0.0f ? 0.0f : acc[r][u] / l[r];
             }
             if (lane == 0) {
-                lse[row] = l[r] > 0.0f ? m[r] + logf(l[r]) : -INFINITY;
+                lse[row] = m[r] + logf(l[r]); // -infinity of a row without keys
             }
         }
         // END 3

@@ -1,6 +1,7 @@
 // What a learner types: a number, perhaps with a prefix and a unit; and what is told of a wrong
 // one. See drill.h.
 #include "tests/drill/drill.h"
+#include "tests/grade/numbers.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -17,56 +18,7 @@ static const char *skip_spaces(const char *at) {
     return at;
 }
 
-static bool is_exponent(const char *at) {
-    const bool sign = at[0] != '\0' && (at[1] == '-' || at[1] == '+');
-    return (*at == 'e' || *at == 'E') && isdigit((unsigned char)at[sign ? 2 : 1]);
-}
-
-// Reads "-1.05e6" or "1,048,576". Returns what follows, or NULL when there is no number. Commas are
-// accepted only where thousands are separated.
-static const char *read_number(const char *at, double *value) {
-    char digits[64];
-    size_t length = 0;
-    int group = 0; // digits since the last comma, or the start
-    bool comma = false;
-    if (*at == '+' || *at == '-') {
-        digits[length++] = *at++;
-    }
-    for (; isdigit((unsigned char)*at) || *at == ','; at++) {
-        if (length == sizeof digits - 8 ||
-            (*at == ',' && (comma ? group != 3 : group < 1 || group > 3))) {
-            return NULL;
-        }
-        comma |= *at == ',';
-        group = *at == ',' ? 0 : group + 1;
-        if (*at != ',') {
-            digits[length++] = *at;
-        }
-    }
-    if (comma && group != 3) {
-        return NULL;
-    }
-    bool any = group > 0, point = false;
-    for (; isdigit((unsigned char)*at) || (*at == '.' && !point); at++) {
-        if (length == sizeof digits - 8) {
-            return NULL;
-        }
-        point |= *at == '.';
-        any |= *at != '.';
-        digits[length++] = *at;
-    }
-    if (any && is_exponent(at)) {
-        digits[length++] = *at++;
-        do {
-            digits[length++] = *at++;
-        } while (isdigit((unsigned char)*at) && length < sizeof digits - 1);
-    }
-    digits[length] = '\0';
-    *value = any ? strtod(digits, NULL) : 0;
-    return any && isfinite(*value) ? at : NULL;
-}
-
-// The same with one operator: "2^20", "1/3".
+// A number, or two with one operator: "2^20", "1/3".
 static const char *read_value(const char *at, double *value) {
     double second = 0;
     at = read_number(at, value);
@@ -106,7 +58,7 @@ static const Word time_words[] = {{"s", 1},
                                   {"ns", 1e-9},
                                   {NULL, 0}};
 static const Word percent_words[] = {{"%", 1}, {"percent", 1}, {NULL, 0}};
-static const Word plain_words[] = {{"x", 1}, {"times", 1}, {"%", 0.01}, {NULL, 0}};
+static const Word plain_words[] = {{"x", 1}, {"times", 1}, {NULL, 0}};
 static const Word *const kind_words[] = {byte_words, flop_words,    intensity_words,
                                          time_words, percent_words, plain_words};
 
@@ -183,68 +135,42 @@ static double read_unit(const Unit *unit, const char *text) {
 
 // ---- right or wrong -----------------------------------------------------------------------------
 
-static bool is_near(double got, double want, double share) {
-    return fabs(got - want) <= share * fabs(want);
-}
+// Shares by which two numbers may differ and be taken for one: of what was computed, of what was
+// typed with three figures, and with two.
+static const double same = 1e-9, typed = 0.006, rounded = 0.02;
 
 // One unit in the second figure of a number: 10 of 128, 1 of 99.
 static double second_figure(double value) {
     return pow(10, floor(log10(fabs(value))) - 1);
 }
 
-// Both in the unit that was typed. Right to two figures: at most half a unit in the second one, of
-// the number typed and of the right one.
-static bool is_right(double got, double want, bool exact) {
-    if (exact || got == 0 || want == 0) {
-        return is_near(got, want, 1e-9);
+bool is_accepted(const Question *question, double value, double scale) {
+    const double got = value / scale, want = question->value / scale;
+    if (question->exact || got == 0 || want == 0) {
+        return is_near(got, want, same);
     }
+    // At most half a unit in the second figure, of the number typed and of the right one.
     return fabs(got - want) <= 0.5000001 * fmin(second_figure(got), second_figure(want));
 }
-
-typedef struct Factor {
-    double value;
-    const char *text;
-} Factor;
-
-static const Factor factors[] = {
-    {2, "2"},
-    {4, "4"},
-    {8, "8 (bits and bytes?)"},
-    {16, "16"},
-    {1000, "1,000"},
-    {1024, "1,024"},
-    {1e6, "1,000,000"},
-    {1048576, "1,048,576 = 2^20"},
-    {1e9, "1,000,000,000"},
-    {1073741824, "1,073,741,824 = 2^30"},
-};
-
-static const Factor prefix_factors[] = {
-    {1.024, "1.024: k is 1,000, Ki is 1,024"},
-    {1.048576, "1.049: MB is 1,000,000 B, MiB is 1,048,576 B"},
-    {1.073741824, "1.074: GB is 10^9 B, GiB is 2^30 B"},
-};
 
 static const Factor percent_factors[] = {{100, "100 (percent are asked for)"}};
 
 // Says by which of the factors the answer is off. False when by none.
-static bool find_factor(const Factor *table, size_t count, double got, double want, char *why) {
-    for (size_t i = 0; i < count; i++) {
-        const double near = table[i].value < 2 ? 0.006 : 0.02; // two figures may have been typed
-        const bool large = is_near(got, want * table[i].value, near);
-        if (large || is_near(got * table[i].value, want, near)) {
-            snprintf(why, TEXT_BYTES, "Too %s by a factor of %s.", large ? "large" : "small",
-                     table[i].text);
-            return true;
-        }
+static bool tell_factor(const Factor *table, size_t count, double got, double want, double share,
+                        char *why) {
+    bool large = false;
+    const Factor *factor = find_factor(table, count, got, want, share, &large);
+    if (factor != NULL) {
+        snprintf(why, TEXT_BYTES, "Too %s by a factor of %s.", large ? "large" : "small",
+                 factor->name);
     }
-    return false;
+    return factor != NULL;
 }
 
 static bool find_mistake(const Question *question, double got, char *why) {
     for (int i = 0; i < question->mistake_count; i++) {
         const Mistake *mistake = &question->mistakes[i];
-        const double near = question->exact ? 1e-9 : 0.006;
+        const double near = question->exact ? same : typed;
         if (is_near(got, mistake->value, near)) {
             snprintf(why, TEXT_BYTES, "%s", mistake->why);
             return true;
@@ -257,42 +183,53 @@ static bool find_mistake(const Question *question, double got, char *why) {
 static void diagnose(const Question *question, double got, char *why) {
     const double want = question->value;
     const Kind kind = question->unit.kind;
-    const size_t usual = sizeof factors / sizeof factors[0];
-    const size_t binary = sizeof prefix_factors / sizeof prefix_factors[0];
     if (find_mistake(question, got, why)) {
         return;
     }
     if (question->exact && fabs(got - want) == 1) {
         snprintf(why, TEXT_BYTES, "Off by one.");
-    } else if (want != 0 && is_near(-got, want, 0.006)) {
+    } else if (want != 0 && is_near(-got, want, typed)) {
         snprintf(why, TEXT_BYTES, "Wrong sign.");
     } else if (kind == KIND_PERCENT) {
-        find_factor(percent_factors, 1, got, want, why);
+        tell_factor(percent_factors, 1, got, want, rounded, why);
     } else if (got != 0 && kind != KIND_PLAIN && !(question->exact && kind == KIND_COUNT) &&
-               !(kind == KIND_BYTES && find_factor(prefix_factors, binary, got, want, why))) {
-        find_factor(factors, usual, got, want, why);
+               !(kind == KIND_BYTES &&
+                 tell_factor(byte_factors, BYTE_FACTORS, got, want, typed, why))) {
+        tell_factor(usual_factors, USUAL_FACTORS, got, want, rounded, why);
     }
 }
 
+// Forms that one answer may have in each of the units that are asked for.
+static const char *const examples[][2] = {
+    {"B", "520, 520 B or 0.52 kB"},
+    {"KiB", "520, 520 KiB or 532 kB"},
+    {"MiB", "520, 520 MiB or 545 MB"},
+    {"GiB", "520, 520 GiB or 558 GB"},
+    {"TiB", "520, 520 TiB or 572 TB"},
+    {"MFLOP", "34, 34 MFLOP or 3.4e7 FLOP"},
+    {"GFLOP", "34, 34 GFLOP or 3.4e10 FLOP"},
+    {"TFLOP", "34, 34 TFLOP or 3.4e13 FLOP"},
+    {"FLOP/B", "4096, 4.1k or 4.1e3"},
+    {"us", "150, 150 us or 0.15 ms"},
+    {"ms", "1.5, 1.5 ms or 1500 us"},
+    {"%", "6 or 6 %"},
+    {"", "0.335, 0.34 or 1/3"},
+};
+
 // The answer to a question of this kind as it may be typed.
 static void show_forms(const Question *question, char *why) {
-    static const char *const examples[] = {
-        "520, 520 MiB, 545 MB or 5.45e8 B",
-        "34, 34 GFLOP or 3.4e10 FLOP",
-        "4096, 4.1k or 4.1e3",
-        "1.5, 1.5 ms or 1500 us",
-        "6 or 6 %",
-        "0.335, 0.34 or 1/3",
-    };
-    if (question->unit.kind == KIND_COUNT) {
-        snprintf(why, TEXT_BYTES, "Type a number of %s, such as 1,024 or 1Ki.",
-                 question->unit.name);
-    } else if (question->unit.kind == KIND_PLAIN) {
-        snprintf(why, TEXT_BYTES, "Type a number without a unit, such as %s.",
-                 examples[KIND_PLAIN]);
+    const Unit *unit = &question->unit;
+    const char *forms = "";
+    for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
+        forms = strcmp(examples[i][0], unit->name) == 0 ? examples[i][1] : forms;
+    }
+    if (unit->kind == KIND_COUNT) {
+        snprintf(why, TEXT_BYTES, "Type a number of %s, such as 1,024 or 1Ki.", unit->name);
+    } else if (unit->kind == KIND_PLAIN) {
+        snprintf(why, TEXT_BYTES, "Type a number without a unit, such as %s.", forms);
     } else {
         snprintf(why, TEXT_BYTES, "Type a number, in %s unless you say otherwise, such as %s.",
-                 question->unit.name, examples[question->unit.kind]);
+                 unit->name, forms);
     }
 }
 
@@ -310,7 +247,7 @@ Verdict judge(const Question *question, const char *answer, char *why) {
         show_forms(question, why);
         return ANSWER_UNREADABLE;
     }
-    if (is_right(number, question->value / scale, question->exact)) {
+    if (is_accepted(question, number * scale, scale)) {
         return ANSWER_RIGHT;
     }
     diagnose(question, number * scale, why);

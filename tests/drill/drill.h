@@ -74,11 +74,12 @@ typedef struct Mistake {
 
 typedef struct Question {
     char text[TEXT_BYTES];
-    char chain[CHAIN_BYTES]; // a step a line, without the answer itself
-    double value;            // in base units
-    bool exact;              // the whole number itself is wanted, not two figures of it
-    Unit unit;               // that the answer is asked in
-    Mistake mistakes[MOST_MISTAKES];
+    char chain[CHAIN_BYTES];         // a step a line, without the answer itself
+    double value;                    // in base units
+    bool exact;                      // the whole number itself is wanted, not two figures of it
+    bool trivial;                    // these sizes need no work: others are to be drawn
+    Unit unit;                       // that the answer is asked in
+    Mistake mistakes[MOST_MISTAKES]; // none has the right value, or that of another one
     int mistake_count;
     bool cut; // a text did not fit
 } Question;
@@ -110,6 +111,9 @@ const char *type_name(int64_t bytes);
 
 typedef enum Verdict { ANSWER_RIGHT, ANSWER_WRONG, ANSWER_UNREADABLE } Verdict;
 
+// Whether a value in base units is right when it is typed in units of `scale`.
+bool is_accepted(const Question *question, double value, double scale);
+
 // Judges "520", "545 MB", "1/3", "2^20 B". `why` (TEXT_BYTES) receives what is known of a wrong
 // answer, or what to type instead of an unreadable one; empty when there is nothing to say.
 Verdict judge(const Question *question, const char *answer, char *why);
@@ -133,7 +137,8 @@ extern const Topic *const topics[TOPICS]; // topics.c, in the order of the chapt
 int shape_count(const Topic *topic);
 int find_topic(const char *name); // its place in topics, or -1
 
-// A question of this topic and shape; draw->count starts at 0.
+// A question of this topic and shape; draw->count starts at 0. Sizes with which a mistake would be
+// taken for right are drawn anew, a limited number of times.
 Question make_question(const Topic *topic, int shape, Draw *draw);
 
 // ---- scores.c: what is kept between runs --------------------------------------------------------

@@ -7,6 +7,9 @@
 static const char exponentials[] =
     " (e^-1=0.368, e^-2=0.135, e^-3=0.0498, e^-4=0.0183, e^-5=0.0067)";
 
+// A smaller sum is 1 to two figures, whatever was computed.
+static const double least_sum = 1.1;
+
 // The number a draw gives, as a double.
 static double small(Draw *draw, const char *name, int64_t low, int64_t high) {
     return (double)draw_range(draw, name, low, high);
@@ -60,6 +63,7 @@ static void softmax_first(Question *question, Draw *draw) {
                    "That is the sum of exp(score): the maximum is to be subtracted first.");
     expect_mistake(question, s.l, "That is l after both blocks.");
     expect_mistake(question, s.l1 - 1, "The largest score counts too: e^0 = 1.");
+    question->trivial = s.l1 < least_sum;
     answer_near(question, s.l1, "");
 }
 
@@ -92,6 +96,7 @@ static void softmax_sum(Question *question, Draw *draw) {
     expect_mistake(question, exp(s.c - s.m), "That is the second block's sum alone.");
     expect_mistake(question, s.l1 / s.alpha + exp(s.c - s.m),
                    "alpha is the other way round: e^(old m - new m).");
+    question->trivial = s.l < least_sum;
     answer_near(question, s.l, "");
 }
 

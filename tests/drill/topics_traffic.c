@@ -153,15 +153,16 @@ static void compulsory_square(Question *question, Draw *draw) {
 }
 
 static void compulsory_chunk(Question *question, Draw *draw) {
-    const double t = (double)draw_power(draw, "T", 0, 10);
-    const double s = (double)draw_power(draw, "S", 10, 16);
+    // Close enough to each other that Q and O show in two figures.
+    const double t = (double)draw_power(draw, "T", 9, 11);
+    const double s = (double)draw_power(draw, "S", 11, 13);
     const double d = (double)draw_one_of(draw, "d", dims, 3);
     const int64_t size = draw_one_of(draw, "bytes", types, 2);
     const double bytes = (2 * t + 2 * s) * d * (double)size;
     ask(question,
-        "One head, T = %.0f quer%s on S = %.0f keys, d = %.0f, %s, no mask. How many bytes must "
+        "One head, T = %.0f queries on S = %.0f keys, d = %.0f, %s, no mask. How many bytes must "
         "move whatever the algorithm?",
-        t, t == 1 ? "y" : "ies", s, d, type_name(size));
+        t, s, d, type_name(size));
     reason(question, "Q read and O written have T rows, K and V have S: (2 T + 2 S) d elements.");
     reason(question, "2 T + 2 S = %.0f rows of %.0f elements of %.0f bytes: %.0f bytes.",
            2 * t + 2 * s, d, (double)size, bytes);

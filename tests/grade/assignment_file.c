@@ -103,10 +103,7 @@ static void add_setting(Reader *reader, const char *place, int worth) {
                             other->line);
         }
     }
-    settings->setting = realloc(settings->setting, (settings->count + 1) * sizeof(Setting));
-    if (settings->setting == NULL) {
-        die("out of memory");
-    }
+    settings->setting = grown(settings->setting, settings->count, sizeof(Setting));
     settings->setting[settings->count++] = setting;
 }
 
@@ -153,7 +150,7 @@ static void take_due(Reader *reader, Assignment *assignment, const char *rest) {
     take_once(reader, &reader->due_line, "due");
     if (!parse_moment(rest, &assignment->due_moment)) {
         setting_mistake(reader->path, reader->line,
-                        "due `%.20s`: expected a date and a time,\nlike `due 2027-03-01 23:59`,\n"
+                        "due `%.40s`: expected a date and a time,\nlike `due 2027-03-01 23:59`,\n"
                         "or with an offset from UTC `due 2027-03-01 23:59 -08:00`",
                         rest);
     }
@@ -226,8 +223,7 @@ static void take_line(Reader *reader, Assignment *assignment, char *line) {
     free(copy);
 }
 
-// ---- the file
-// ------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 // The file's text, to be freed; NULL when there is no file.
 static char *read_text(const char *path) {

@@ -31,7 +31,7 @@ static LabResult named_lab(const Settings *settings, const char *chapter, const 
     LabResult lab = {0};
 
     for (size_t i = 0; i < suites.count; i++) {
-        char *id = format_text("%.*s", (int)strcspn(suites.name[i], "_"), suites.name[i]);
+        char *id = lab_id(suites.name[i]);
 
         if (strcmp(id, setting->lab) == 0) {
             lab = lab_table(chapter, suites.name[i]);

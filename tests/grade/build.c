@@ -187,7 +187,7 @@ static void take_program(const char *made, const char *program) {
 // compiled under its own name by `argv`, which is freed. The object is made in `work`.
 static bool compile_lab(const char *chapter, const char *source, const char *object, Names argv,
                         const char *work, Text *log) {
-    const char *base = strrchr(source, '/') != NULL ? strrchr(source, '/') + 1 : source;
+    const char *base = base_name(source);
     char *text = read_file(source, source_limit);
     char *copy = format_text("%s/%s", own_directory(), base);
     char *include = format_text("-Iexercises/%s", chapter);

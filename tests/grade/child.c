@@ -72,8 +72,8 @@ static void limit(Ends ends, int resource, rlim_t soft, rlim_t hard) {
 static void become_unprivileged(Ends ends, uid_t id) {
     struct sysinfo now;
 
-    if (geteuid() !=
-        0) { // the limit counts what else this user runs, which is at most all there is
+    if (geteuid() != 0) {
+        // The limit counts what else this user runs, which is at most all there is.
         if (sysinfo(&now) == 0) {
             limit(ends, RLIMIT_NPROC, now.procs + 2 * MAX_PROCESSES, now.procs + 2 * MAX_PROCESSES);
         }

@@ -67,10 +67,10 @@ static json_t *lab_json(const LabResult *lab) {
     for (size_t t = 0; t < lab->count; t++) {
         append(tests, test_json(&lab->tests[t]));
     }
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:b, s:o, s:i, s:o}", "id", lab->id, "title",
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:b, s:b, s:o, s:i, s:o}", "id", lab->id, "title",
                      lab->title, "file", lab->file, "score", json_points(lab->earned), "points",
-                     json_points(lab->worth), "built", lab->built, "notes", json_text(lab->notes),
-                     "hidden", (int)lab->hidden, "tests", tests);
+                     json_points(lab->worth), "built", lab->built, "debugging", lab->debugging,
+                     "notes", json_text(lab->notes), "hidden", (int)lab->hidden, "tests", tests);
 }
 
 static json_t *chapter_json(const ChapterResult *chapter) {

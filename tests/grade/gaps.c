@@ -29,10 +29,7 @@ static Side split(char *text, const char *word) {
     char *line;
 
     while ((line = strsep(&text, "\n")) != NULL) {
-        side.line = realloc(side.line, (side.count + 1) * sizeof(char *));
-        if (side.line == NULL) {
-            die("out of memory");
-        }
+        side.line = grown(side.line, side.count, sizeof(char *));
         side.line[side.count++] = line;
     }
     return side;

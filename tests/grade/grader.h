@@ -22,6 +22,10 @@ typedef struct Text {
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 void *allocate(size_t count, size_t size); // zeroed; ends the program when memory is out
+
+// The array of `count` items with room for one more; ends the program when memory is out.
+void *grown(void *items, size_t count, size_t size);
+
 void text_add(Text *text, const char *data, size_t length);
 void text_format(Text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_free(Text *text);
@@ -41,6 +45,9 @@ bool write_file(const char *path, const char *text);
 // Replaces what is not printable UTF-8, a line end or a tab by "?": what a learner's program
 // printed goes to terminals and into XML. NULL is accepted.
 void make_printable(char *text);
+
+// The file's name without its folders: "lab2_alibi.cu". Points into `path`.
+const char *base_name(const char *path);
 
 bool file_exists(const char *path);
 bool directory_exists(const char *path);
@@ -246,6 +253,9 @@ Names chapter_suites(const char *chapter, bool *questions);
 
 // The chapters that have suites, in order.
 Names all_chapters(void);
+
+// "lab1" of "lab1_name"; "questions" stays. To be freed.
+char *lab_id(const char *suite);
 
 // The tests of a suite, nothing run yet. To be freed with lab_free.
 LabResult lab_table(const char *chapter, const char *suite);

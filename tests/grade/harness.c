@@ -8,6 +8,7 @@
 #include "tests/grade/grade.h"
 #include "tests/grade/protocol.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -243,6 +244,20 @@ void expect_int(const char *what, int64_t got, int64_t want) {
     if (got != want) {
         grade_fail("%s: got %lld, expected %lld", what, (long long)got, (long long)want);
     }
+}
+
+bool grade_has_number(const char *text, int64_t number) {
+    for (const char *at = text; *at != '\0'; at++) {
+        const bool begins = at == text || !isalnum((unsigned char)at[-1]);
+        if (begins && (isdigit((unsigned char)*at) || *at == '-')) {
+            char *end = NULL;
+            const long long found = strtoll(at, &end, 10);
+            if (end != at && found == number) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 // ---- memory -------------------------------------------------------------------------------------

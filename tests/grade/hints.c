@@ -89,7 +89,11 @@ static void show_of(const LabChoice *lab, const Names *hints, bool again) {
                    lab_label(lab->id));
         }
     } else if (!again) {
-        printf("%s %s: you have seen all %zu hints.\n", lab->chapter, lab->id, hints->count);
+        if (hints->count == 1) {
+            printf("%s %s: you have seen its one hint.\n", lab->chapter, lab->id);
+        } else {
+            printf("%s %s: you have seen all %zu hints.\n", lab->chapter, lab->id, hints->count);
+        }
         printf("To read them again: make hint %s AGAIN=1\n", lab->words);
     }
     free(file);

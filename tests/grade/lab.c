@@ -44,8 +44,7 @@ Names all_chapters(void) {
     return chapters;
 }
 
-// "lab1" of "lab1_name", to be freed.
-static char *lab_id(const char *suite) {
+char *lab_id(const char *suite) {
     return format_text("%.*s", (int)strcspn(suite, "_"), suite);
 }
 

@@ -20,17 +20,6 @@ char *chapter_name(const char *word) {
     return format_text("ch%02d", atoi(digits));
 }
 
-const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
-// "lab1" of "lab1_name", to be freed; "questions" stays.
-static char *lab_id(const char *suite) {
-    return format_text("%.*s", (int)strcspn(suite, "_"), suite);
-}
-
 const char *lab_label(const char *id) {
     return strncmp(id, "lab", 3) == 0 ? id + 3 : id;
 }
@@ -125,29 +114,6 @@ static char *lesson_folder(const char *chapter) {
     return folder;
 }
 
-// The sum of all best scores, in whatever chapters.
-static int points_so_far(void) {
-    Names chapters = all_chapters();
-    int sum = 0;
-
-    for (size_t i = 0; i < chapters.count; i++) {
-        bool questions;
-        Names suites = chapter_suites(chapters.name[i], &questions);
-
-        names_add(&suites, "questions");
-        for (size_t s = 0; s < suites.count; s++) {
-            char *id = lab_id(suites.name[s]);
-            const int best = recall_number(chapters.name[i], id);
-
-            sum += best > 0 ? best : 0;
-            free(id);
-        }
-        names_free(&suites);
-    }
-    names_free(&chapters);
-    return sum;
-}
-
 // What comes before a chapter's labs.
 static void show_chapter_steps(const char *chapter) {
     char *folder = lesson_folder(chapter);
@@ -167,7 +133,6 @@ static void show_steps(const char *chapter, const Standings *standings, const St
 
     options.lab = questions ? ONLY_QUESTIONS : atoi(lab->id + 3);
     choice = choose_lab("next", chapter);
-    printf("Points so far: %d. All chapters: make progress\n", points_so_far());
     write_score_line(stdout, chapter, standings->score, standings->points, "");
     printf("\nNext: %s %s, %s\n", chapter, lab->id, questions ? "the numbers" : lab->title);
     if (lab->best < 0) {

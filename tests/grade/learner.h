@@ -51,9 +51,6 @@ typedef struct LabChoice {
 LabChoice choose_lab(const char *command, const char *named);
 void choice_free(LabChoice *choice);
 
-// The file's name without its folders: "lab2_alibi.cu".
-const char *base_name(const char *path);
-
 // What LAB= takes for a lab: "2" of "lab2", "questions". Points into `id`.
 const char *lab_label(const char *id);
 

@@ -50,7 +50,7 @@ static char *link_errors(const char *log, const char *file) {
 }
 
 char *compile_errors(const char *log, const char *file) {
-    const char *base = strrchr(file, '/') != NULL ? strrchr(file, '/') + 1 : file;
+    const char *base = base_name(file);
     char *linking = log != NULL ? link_errors(log, base) : NULL;
     Text text = {0};
     const char *line = log;

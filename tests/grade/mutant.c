@@ -158,7 +158,7 @@ static char *apply(Mutant *mutant, char *text, const char *solutions_directory) 
 
 bool read_mutant(Mutant *mutant, const char *path, const char *solutions_directory, char **error) {
     char *text = read_file(path, mutant_limit);
-    const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    const char *base = base_name(path);
 
     *mutant = (Mutant){0};
     if (text == NULL) {

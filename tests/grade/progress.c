@@ -92,7 +92,7 @@ void remember_progress(const ChapterResult *chapter) {
 
 // ---- where a learner stands ---------------------------------------------------------------------
 
-// Adds the lab and releases it.
+// Adds the lab without its hidden tests and releases it.
 static void add_standing(Standings *standings, const char *chapter, LabResult *lab) {
     Standing *standing = &standings->lab[standings->count++];
     int best = recall_number(chapter, lab->id);
@@ -117,13 +117,11 @@ Standings chapter_standings(const char *chapter) {
     for (size_t i = 0; i < suites.count; i++) {
         LabResult lab = lab_table(chapter, suites.name[i]);
 
-        drop_hidden(chapter, &lab);
         add_standing(&standings, chapter, &lab);
     }
     if (questions) {
         LabResult lab = grade_questions_of(chapter, "exercises", NULL);
 
-        drop_hidden(chapter, &lab);
         add_standing(&standings, chapter, &lab);
     }
     names_free(&suites);

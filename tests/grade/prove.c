@@ -347,10 +347,7 @@ static void report_proof(void *context, size_t i, bool ok) {
 }
 
 static void add_proof(Proofs *proofs, Kind kind, const char *chapter, const char *name) {
-    proofs->proof = realloc(proofs->proof, (proofs->count + 1) * sizeof(Proof));
-    if (proofs->proof == NULL) {
-        die("out of memory");
-    }
+    proofs->proof = grown(proofs->proof, proofs->count, sizeof(Proof));
     proofs->proof[proofs->count++] = (Proof){kind, chapter, copy_text(name)};
 }
 

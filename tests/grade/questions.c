@@ -1,5 +1,6 @@
 // A chapter's numeric questions: answers.txt against tests/grade/chNN/questions.c.
 #include "tests/grade/grader.h"
+#include "tests/grade/numbers.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,86 +13,15 @@ static const size_t answers_limit = 64 << 10;
 
 // ---- one answer ---------------------------------------------------------------------------------
 
-// Reads "1,048,576" or "1.05e6" from the start of text. False when there is no number. Commas are
-// accepted only where thousands are separated. *end is what follows.
-static bool parse_number(const char *text, double *value, const char **end) {
-    char digits[64];
-    size_t length = 0;
-    size_t group = 0; // digits since the last comma
-    bool comma = false;
-    char *stop;
-    const char *at = text;
+// Whole numbers that are asked for exactly are compared so, however large they are.
+static bool is_right(double got, double expected, double tolerance) {
+    const double exact_tolerance = 1e-6, exact_limit = 0x1p53;
 
-    if (*at == '+' || *at == '-') {
-        digits[length++] = *at++;
+    if (tolerance <= exact_tolerance && fabs(expected) < exact_limit &&
+        expected == rint(expected)) {
+        return got == expected;
     }
-    for (; isdigit((unsigned char)*at) || *at == ','; at++) {
-        if (length == sizeof(digits) - 1 ||
-            (*at == ',' && (comma ? group != 3 : group < 1 || group > 3))) {
-            return false;
-        }
-        if (*at == ',') {
-            comma = true;
-            group = 0;
-        } else {
-            digits[length++] = *at;
-            group++;
-        }
-    }
-    if (comma && group != 3) {
-        return false;
-    }
-    while (length < sizeof(digits) - 1 &&
-           (isdigit((unsigned char)*at) || *at == '.' ||
-            ((*at == 'e' || *at == 'E') &&
-             (isdigit((unsigned char)at[1]) ||
-              ((at[1] == '+' || at[1] == '-') && isdigit((unsigned char)at[2])))) ||
-            ((*at == '+' || *at == '-') && (at[-1] == 'e' || at[-1] == 'E')))) {
-        digits[length++] = *at++;
-    }
-    digits[length] = '\0';
-    *value = strtod(digits, &stop);
-    *end = at;
-    return stop != digits && *stop == '\0' && isfinite(*value);
-}
-
-typedef struct Factor {
-    double value;
-    const char *name;
-} Factor;
-
-// Factors by which an answer is often off.
-static const Factor factors[] = {
-    {2.0, "2"},          {4.0, "4"},
-    {8.0, "8"},          {16.0, "16"},
-    {1000.0, "1000"},    {1024.0, "1024"},
-    {1e6, "1000000"},    {1048576.0, "1048576 (1024 x 1024)"},
-    {1e9, "1000000000"}, {1073741824.0, "1073741824 (1024 x 1024 x 1024)"},
-};
-
-// The same where bytes are asked for.
-static const Factor prefixes[] = {
-    {1.024, "1.024 (1024 / 1000: decimal or binary prefix?)"},
-    {1.048576, "1.048576 (MiB / MB: decimal or binary prefix?)"},
-    {1.073741824, "1.073741824 (GiB / GB: decimal or binary prefix?)"},
-};
-
-static bool is_near(double got, double want, double tolerance) {
-    return fabs(got - want) <= tolerance * fabs(want);
-}
-
-// "too large by a factor of 2", or NULL when none of the factors is it.
-static char *find_factor(const Factor *table, size_t count, double got, double expected,
-                         double tolerance) {
-    for (size_t i = 0; i < count; i++) {
-        if (is_near(got, expected * table[i].value, tolerance)) {
-            return format_text("too large by a factor of %s", table[i].name);
-        }
-        if (is_near(got * table[i].value, expected, tolerance)) {
-            return format_text("too small by a factor of %s", table[i].name);
-        }
-    }
-    return NULL;
+    return is_near(got, expected, tolerance);
 }
 
 // B, KiB, GB, bytes, but not FLOP/B: what a decimal or a binary prefix can stand before.
@@ -103,27 +33,30 @@ static bool counts_bytes(const char *unit) {
 }
 
 static char *judge_value(double got, double expected, double tolerance, const char *unit) {
-    if (is_near(got, expected, tolerance)) {
+    // A factor near 1 can be told from rounding only where the tolerance is smaller than it.
+    const double narrow = tolerance < 0.005 ? tolerance : 0.005;
+    const Factor *factor = NULL;
+    bool large = false;
+
+    if (is_right(got, expected, tolerance)) {
         return NULL;
     }
-    if (expected != 0.0 && got != 0.0) {
-        // A factor near 1 can be told from rounding only where the tolerance is smaller than it.
-        double narrow = tolerance < 0.005 ? tolerance : 0.005;
-        char *factor;
-
-        if (is_near(-got, expected, tolerance)) {
-            return copy_text("wrong sign");
-        }
-        factor = find_factor(factors, sizeof(factors) / sizeof(factors[0]), got, expected, narrow);
-        if (factor == NULL && counts_bytes(unit)) {
-            factor = find_factor(prefixes, sizeof(prefixes) / sizeof(prefixes[0]), got, expected,
-                                 narrow);
-        }
-        if (factor != NULL) {
-            return factor;
-        }
+    if (expected == 0.0 || got == 0.0) {
+        return copy_text("wrong");
     }
-    return copy_text("wrong");
+    if (is_near(-got, expected, tolerance)) {
+        return copy_text("wrong sign");
+    }
+    if (counts_bytes(unit)) {
+        factor = find_factor(byte_factors, BYTE_FACTORS, got, expected, narrow, &large);
+    }
+    if (factor == NULL) {
+        factor = find_factor(usual_factors, USUAL_FACTORS, got, expected, narrow, &large);
+    }
+    if (factor == NULL) {
+        return copy_text("wrong");
+    }
+    return format_text("too %s by a factor of %s", large ? "large" : "small", factor->name);
 }
 
 // Units that mean the same. Of things counted one by one, it does not matter how they are called.
@@ -155,7 +88,8 @@ char *judge_answer(const char *answer, double expected, double tolerance, const 
     if (strcmp(answer, "?") == 0 || answer[0] == '\0') {
         return copy_text("not answered yet");
     }
-    if (!parse_number(answer, &value, &end)) {
+    end = read_number(answer, &value);
+    if (end == NULL) {
         return format_text("`%.40s` does not begin with a number (like 512, 1,048,576 or 1.5e9)",
                            answer);
     }

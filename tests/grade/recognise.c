@@ -43,15 +43,6 @@ char *wrong_answers_path(const char *chapter) {
 
 // ---- the file -----------------------------------------------------------------------------------
 
-static void *grown(void *items, size_t count, size_t size) {
-    void *more = realloc(items, (count + 1) * size);
-
-    if (more == NULL) {
-        die("out of memory");
-    }
-    return more;
-}
-
 // "test 1a2b3c4d evidence"; false when the line is something else.
 static bool parse_symptom(Symptom *symptom, char *line) {
     char *rest = line;

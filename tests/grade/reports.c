@@ -44,10 +44,7 @@ static void add_report(const char *option, const char *format, size_t length, co
             die("%s: two reports cannot go to one file", path);
         }
     }
-    reports = realloc(reports, (report_count + 1) * sizeof(Report));
-    if (reports == NULL) {
-        die("out of memory");
-    }
+    reports = grown(reports, report_count, sizeof(Report));
     reports[report_count++] = report;
 }
 

@@ -26,10 +26,7 @@ typedef struct Units {
 } Units;
 
 static void push(Units *units, Unit unit) {
-    units->unit = realloc(units->unit, (units->count + 1) * sizeof(Unit));
-    if (units->unit == NULL) {
-        die("out of memory");
-    }
+    units->unit = grown(units->unit, units->count, sizeof(Unit));
     units->unit[units->count++] = unit;
 }
 

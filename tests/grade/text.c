@@ -32,15 +32,24 @@ void *allocate(size_t count, size_t size) {
     return memory;
 }
 
+void *grown(void *items, size_t count, size_t size) {
+    void *more = realloc(items, (count + 1) * size);
+
+    if (more == NULL) {
+        die("out of memory");
+    }
+    return more;
+}
+
 void text_add(Text *text, const char *data, size_t length) {
     if (text->length + length + 1 > text->capacity) {
         size_t capacity = 2 * (text->length + length + 1);
-        char *grown = realloc(text->data, capacity);
+        char *data_now = realloc(text->data, capacity);
 
-        if (grown == NULL) {
+        if (data_now == NULL) {
             die("out of memory");
         }
-        text->data = grown;
+        text->data = data_now;
         text->capacity = capacity;
     }
     if (length > 0) {
@@ -190,6 +199,12 @@ void make_printable(char *text) {
     }
 }
 
+const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
 bool file_exists(const char *path) {
     struct stat info;
 
@@ -233,12 +248,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 void names_add(Names *names, const char *name) {
-    char **grown = realloc(names->name, (names->count + 1) * sizeof(char *));
-
-    if (grown == NULL) {
-        die("out of memory");
-    }
-    names->name = grown;
+    names->name = grown(names->name, names->count, sizeof(char *));
     names->name[names->count++] = copy_text(name);
 }
 

@@ -9,6 +9,7 @@ it closes TCP. When the gradebook is run by root, a submission also runs as a us
 import ctypes
 import os
 import shutil
+import signal
 import struct
 import subprocess
 
@@ -17,29 +18,41 @@ SYSTEM = ('/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/etc/alternative
 FIRST_USER, USERS = 64000, 1000
 CAPABILITIES = ('CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'SETGID', 'SETUID')
 
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38  # linux/prctl.h
+
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def no_new_privileges():
-    if libc.prctl(38, 1, 0, 0, 0) != 0:
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), 'prctl')
 
 
 def become_subreaper():
     """Orphans of a submission come back to this process, which can then end them."""
-    libc.prctl(36, 1, 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_parent():
+    """This process gets a SIGTERM when the one that started it is gone, however it ended."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 # ---- Landlock: the numbers are those of linux/landlock.h ----------------------------------------
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on all machines
+RULESET_VERSION = 1  # a flag of CREATE_RULESET
+PATH_BENEATH = 1  # a kind of rule
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
-IOCTL_DEVICE = 1 << 15
+TRUNCATE, IOCTL_DEVICE = 1 << 14, 1 << 15
+FILE_RIGHTS = {2: 14, 3: 15, 4: 15}  # how many a version knows; 16 from version 5 on
+BIND_TCP, CONNECT_TCP = 1, 2  # from version 4 on
+SCOPE_ABSTRACT_SOCKET, SCOPE_SIGNAL = 1, 2  # from version 6 on
 
 
 def landlock_version():
     """The version of Landlock's interface; at most 0 when it is not there."""
-    return libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    return libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), RULESET_VERSION)
 
 
 def allow(ruleset, path, access):
@@ -49,9 +62,9 @@ def allow(ruleset, path, access):
         return  # what is not there need not be allowed
     try:
         if not os.path.isdir(path):
-            access &= EXECUTE | WRITE_FILE | READ_FILE | 1 << 14 | IOCTL_DEVICE
+            access &= EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
         rule = ctypes.create_string_buffer(struct.pack('=Qi', access, fd))
-        if libc.syscall(ADD_RULE, ruleset, 1, rule, 0) != 0:
+        if libc.syscall(ADD_RULE, ruleset, PATH_BENEATH, rule, 0) != 0:
             raise OSError(ctypes.get_errno(), 'landlock_add_rule: ' + path)
     finally:
         os.close(fd)
@@ -60,9 +73,9 @@ def allow(ruleset, path, access):
 def landlock_ruleset(readable, writable):
     """A ruleset's descriptor: programs and files to read, folders to write to."""
     version = landlock_version()
-    everything = (1 << {2: 14, 3: 15, 4: 15}.get(version, 16)) - 1
-    attributes = struct.pack('=QQQ', everything, 3 if version >= 4 else 0,
-                             3 if version >= 6 else 0)
+    everything = (1 << FILE_RIGHTS.get(version, 16)) - 1
+    attributes = struct.pack('=QQQ', everything, BIND_TCP | CONNECT_TCP if version >= 4 else 0,
+                             SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     buffer = ctypes.create_string_buffer(attributes)
     ruleset = libc.syscall(CREATE_RULESET, buffer, ctypes.c_size_t(size), 0)

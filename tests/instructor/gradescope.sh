@@ -26,8 +26,8 @@ sed "s/@CHAPTER@/$chapter/" tests/instructor/gradescope/setup.sh >"$work/setup.s
 sed "s/@CHAPTER@/$chapter/" tests/instructor/gradescope/run_autograder >"$work/run_autograder"
 chmod 755 "$work/setup.sh" "$work/run_autograder"
 find Makefile common tests/grade/*.[ch] tests/grade/simt "tests/grade/$chapter" \
-    tests/instructor/gradebook tests/instructor/*.py -type f ! -name '*~' -exec \
-    tar -cf - {} + | tar -xf - -C "$work/course" --no-same-owner
+    tests/instructor/gradebook tests/instructor/*.py -type f ! -name '*~' -print |
+    tar -cf - -T - | tar -xf - -C "$work/course" --no-same-owner
 cp -r "exercises/$chapter" "$work/course/exercises/"
 if [ -d "exercises/$chapter/.untouched" ]; then # nobody's work is in there
     cp "exercises/$chapter/.untouched"/* "$work/course/exercises/$chapter/"

@@ -12,6 +12,7 @@ import time
 import collect
 import tree as trees
 from collect import digest, printable
+from confine import end_with_parent
 from results import write_whole
 
 OUTPUT_BYTES = 16 << 20  # of the grader's report
@@ -131,6 +132,7 @@ def run_limited(words, cwd, environment, slot, limits, prepare_child):
     """Runs the grader; returns (status, stdout, stderr). Nothing that it started is left."""
     def start():
         os.setsid()
+        end_with_parent()  # or it would go on when a worker is killed
         seconds = int(2 * limits.seconds) + 1
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))

@@ -30,6 +30,8 @@ expand() {
         esac
         first=$(printf '%s' "${word%%-*}" | sed 's/^0*//')
         last=$(printf '%s' "${word##*-}" | sed 's/^0*//')
+        [ "${first:-0}" -le "${last:-0}" ] ||
+            die "CHAPTERS=$1: $word runs backwards; write ${last:-0}-$first"
         i=${first:-0}
         while [ "$i" -le "${last:-0}" ]; do
             number=$(printf '%02d' "$i")
@@ -97,6 +99,10 @@ awk 'NR == 2 { print "\n> This is a student copy. The solutions, the mutants and
 for number in $chapters; do
     sed -i '/FROM=solutions/d' "$out/exercises/ch$number/README.md"
 done
+if [ -f "$out/docs/grading.md" ]; then
+    sed -i 's/\[instructor\.md\](instructor\.md)/docs\/instructor.md of the whole course/g' \
+        "$out/docs/grading.md"
+fi
 
 # The labs go out as they were before anybody worked on them here.
 for number in $chapters; do
@@ -123,9 +129,22 @@ for number in $chapters; do
         lab=${suite##*/}
         awk -f $here/hide.awk names="$hidden" lab="${lab%%_*}" "$suite" "$suite" >"$out/$suite"
     done
+    for name in $hidden; do
+        if grep -qF "\"${name#*.}\"" "$out/$suites/${name%%.*}"_*.c; then
+            die "$suites: $name is hidden but still in the suite; $out is not fit to be handed out"
+        fi
+    done
     awk -v names="$hidden" "$gone"'
-        /^[ \t]*hidden[ \t]/ && /[ \t,]lab[0-9]/ { next }
-        /^[ \t]*points[ \t]/ && ($2 in gone) { next }
+        {
+            line = $0
+            sub(/#.*/, "", line)
+            gsub(/[,\r]/, " ", line)
+            words = split(line, setting, " ")
+            kept = ""
+            for (i = 2; i <= words; i++) if (!(setting[i] in gone)) kept = kept " " setting[i]
+        }
+        words && setting[1] == "points" && (setting[2] in gone) { next }
+        words && setting[1] == "hidden" { if (kept != "") print "hidden" kept; next }
         { print }' "$suites/assignment.txt" >"$out/$suites/assignment.txt"
     if [ -f "$suites/wrong_answers.txt" ]; then
         awk -v names="$hidden" "$gone"'

@@ -4,6 +4,8 @@ import csv
 import json
 import os
 
+from collect import base_id
+
 
 def write_whole(path, text):
     """Writes a file so that it is never seen half written."""
@@ -42,11 +44,16 @@ def students(folder):
                   if name.endswith('.json') and not name.startswith('.'))
 
 
-def read_roster(path):
-    """The first column of a CSV file or the lines of a text file: the students' ids."""
+def read_rows(path):
+    """The rows of a CSV file, or the lines of a text file, with a student's id in front.
+
+    The ids are written as those of submissions are. A first line that names the columns is left out.
+    """
     with open(path, encoding='utf-8-sig', newline='') as file:
-        names = [row[0].strip() for row in csv.reader(file) if row and row[0].strip()]
-    return names[1:] if names and names[0].lower() in ('id', 'student', 'name') else names
+        table = [row for row in csv.reader(file) if row and row[0].strip()]
+    if table and table[0][0].strip().lower() in ('id', 'student', 'name'):
+        del table[0]
+    return [[base_id(row[0].strip())] + row[1:] for row in table]
 
 
 def number(value):

@@ -63,13 +63,28 @@ void shell_run(const char *format, ...) {
     va_end(args);
 }
 
-bool has_program(const char *name) {
+bool works(const char *command) {
     char *output;
-    const bool here = shell(&output, "command -v %s", name) == 0;
+    const bool here = shell(&output, "%s", command) == 0;
 
     free(output);
     if (!here) {
-        printf("not run: %s is not installed\n", name);
+        printf("not run: `%s` does not work here\n", command);
     }
     return here;
+}
+
+char *file_text(const char *path) {
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t room = 0;
+
+    ck_assert_msg(file != NULL, "there is no %s", path);
+    if (getdelim(&text, &room, '\0', file) < 0) { // it is empty
+        free(text);
+        text = strdup("");
+    }
+    fclose(file);
+    ck_assert_ptr_nonnull(text);
+    return text;
 }

@@ -14,7 +14,10 @@ char *shell_output(const char *format, ...) __attribute__((format(printf, 1, 2))
 // The same; the output is not wanted.
 void shell_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// True when the program is installed. When it is not, a line says that the test was not run.
-bool has_program(const char *name);
+// True when the command's status is 0. When it is not, a line says that the test was not run.
+bool works(const char *command);
+
+// The whole file, to be freed; fails the test when there is none.
+char *file_text(const char *path);
 
 #endif

@@ -1,6 +1,7 @@
 // An instructor's file of a chapter: every mistake in it is told with its line, every chapter has
 // one, and the options that go with it are checked. What it sets is in test_assignment_terms.c.
 #include "tests/unit/fake_course.h"
+#include "tests/unit/shell.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -54,7 +55,7 @@ static const Mistake mistakes[] = {
     {"due 2027-03-01 24:00\n", "due `2027-03-01 24:00`: expected"},
     {"due 2027-03-01\n", "due `2027-03-01`: expected"},
     {"due 2027-03-01 23:59 PST\n", "due `2027-03-01 23:59 PST`: expected"},
-    {"due 2027-03-01 23:59 -15:00\n", "due `2027-03-01 23:59 -15`: expected"},
+    {"due 2027-03-01 23:59 -15:00\n", "due `2027-03-01 23:59 -15:00`: expected"},
     {"due 2027-03-01 23:59\ndue 2027-03-01 23:59\n", ":2:\n`due` is set in line 1 already"},
     {"late 10 per day\n", ":1:\n`late` needs a line `due DATE TIME` as well"},
     {"late 10\n", ":1:\nexpected `late N per day, at most M` or `late N per hour"},
@@ -124,27 +125,16 @@ static char *example(const char *text, const char *setting, char *line, size_t b
     return line;
 }
 
-static char *read_text(const char *path) {
-    const char *argv[] = {"/bin/cat", path, NULL};
-    Captured captured = capture_program(argv);
-
-    ck_assert_msg(captured.status == 0, "%s: %s", path, captured.err);
-    free(captured.err);
-    return captured.out;
-}
-
 // Fails unless the suite of this chapter that begins with the lab's name has the test "lab1.test".
 static void check_named(const char *chapter, const char *place) {
-    char command[256];
-    const char *argv[] = {"/bin/sh", "-c", command, NULL};
     const int lab = (int)strcspn(place, ".");
-    Captured captured;
+    char *output;
 
-    snprintf(command, sizeof(command), "grep -q '^    {\"%s\",' tests/grade/%s/%.*s_*.c",
-             place + lab + 1, chapter, lab, place);
-    captured = capture_program(argv);
-    ck_assert_msg(captured.status == 0, "%s: there is no %s", chapter, place);
-    captured_free(&captured);
+    if (shell(&output, "grep -q '^    {\"%s\",' tests/grade/%s/%.*s_*.c", place + lab + 1, chapter,
+              lab, place) != 0) {
+        ck_abort_msg("%s: there is no %s", chapter, place);
+    }
+    free(output);
 }
 
 // Whether the file is as it was handed out: comments alone.
@@ -186,7 +176,7 @@ START_TEST(each_chapter_has_its_file) {
 
         if (strncmp(entry->d_name, "ch", 2) == 0 && strlen(entry->d_name) == 4) {
             snprintf(path, sizeof(path), "tests/grade/%s/assignment.txt", entry->d_name);
-            text = read_text(path);
+            text = file_text(path);
             if (sets_nothing(text)) {
                 check_examples(entry->d_name, text);
             }

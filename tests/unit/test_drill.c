@@ -169,6 +169,21 @@ static void assert_accepts_its_answer(const Question *question) {
     ck_assert_msg(judge(question, number, why) == ANSWER_RIGHT, "%s: %s", number, why);
 }
 
+// A slip that the question names must not be taken for right, and has a value of its own.
+static void assert_refuses_its_mistakes(const Question *question) {
+    char number[NUMBER_BYTES], why[TEXT_BYTES];
+    for (int i = 0; i < question->mistake_count; i++) {
+        const Mistake *mistake = &question->mistakes[i];
+        snprintf(number, sizeof number, "%.12g", mistake->value / question->unit.scale);
+        ck_assert_msg(judge(question, number, why) == ANSWER_WRONG, "%s\n%s is taken for right: %s",
+                      question->text, number, mistake->why);
+        for (int k = 0; k < i; k++) {
+            ck_assert_msg(mistake->value != question->mistakes[k].value, "%s\n%s is there twice",
+                          question->text, number);
+        }
+    }
+}
+
 START_TEST(values_for_many_seeds) {
     const Topic *topic = topics[_i];
     for (int shape = 0; shape < shape_count(topic); shape++) {
@@ -187,6 +202,7 @@ START_TEST(values_for_many_seeds) {
             ck_assert_msg(!question.cut, "%s shape %d: a text was cut", topic->name, shape);
             ck_assert_int_gt(strlen(question.chain), 0);
             assert_accepts_its_answer(&question);
+            assert_refuses_its_mistakes(&question);
         }
     }
 }

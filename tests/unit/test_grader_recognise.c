@@ -1,6 +1,7 @@
 // The grader's recognition of known wrong answers: what is recorded of a mutant, and which failures
 // are taken for it.
 #include "tests/unit/fake_course.h"
+#include "tests/unit/shell.h"
 
 #include <check.h>
 #include <stdbool.h>
@@ -39,25 +40,13 @@ static void enter(void) {
     put_mutant("past", "fills", "One value too many.", "out[i] = (float)i; out[i + 1] = 0.0f;");
 }
 
-static char *read_known(void) {
-    static char text[4096];
-    FILE *file = fopen(KNOWN, "r");
-    size_t length;
-
-    ck_assert_ptr_nonnull(file);
-    length = fread(text, 1, sizeof(text) - 1, file);
-    text[length] = '\0';
-    ck_assert_int_eq(fclose(file), 0);
-    return text;
-}
-
 // The file that the other tests here grade with.
 START_TEST(recording) {
     char *out = grade_status("--record --timeout 60 ch77", 0);
-    const char *known;
+    char *known;
 
     has(out, "ch77: 5 of 5 known wrong answers recorded in " KNOWN "\n");
-    known = read_known();
+    known = file_text(KNOWN);
     has(known, "\nlab1_minus\nThe second number is taken off.\nadds 46d43615 sum: got -1\n\n");
     has(known, "\nlab1_thirds\nCounts in thirds.\n"
                "fills 2601b547 out[row 0][column 1]: off by -0.6667 / 3 of 4 values are wrong\n");
@@ -66,6 +55,7 @@ START_TEST(recording) {
     has(known, "\nlab1_past\nOne value too many.\nfills ");
     lacks(known, "lab1_sum.c");
     lacks(known, "return");
+    free(known);
     free(out);
 }
 END_TEST
@@ -221,7 +211,9 @@ START_TEST(a_mutant_that_does_not_compile) {
     out = grade_status("--record ch77", 1);
     has(out, "FAIL ch77 lab1_broken.mutant: does not compile: ");
     has(out, "ch77: 5 of 6 known wrong answers recorded; the file stays as it is\n");
-    ck_assert_str_eq(read_known(), "kept\n");
+    free(out);
+    out = file_text(KNOWN);
+    ck_assert_str_eq(out, "kept\n");
     free(out);
     ck_assert_int_eq(rename("solutions", "elsewhere"), 0);
     grade_error("--record ch77", "--record needs solutions/ and tests/mutants/");

@@ -75,7 +75,7 @@ START_TEST(submissions_come_in_many_shapes) {
     char *out;
     char *table;
 
-    if (!has_program("python3")) {
+    if (!works("python3 --version")) {
         return;
     }
     enter();
@@ -113,7 +113,7 @@ END_TEST
 START_TEST(a_run_goes_on_where_it_stopped) {
     char *out;
 
-    if (!has_program("python3")) {
+    if (!works("python3 --version")) {
         return;
     }
     enter();
@@ -155,7 +155,7 @@ START_TEST(an_interrupt_leaves_no_half_result) {
     int status = 0;
     pid_t run;
 
-    if (!has_program("python3")) {
+    if (!works("python3 --version")) {
         return;
     }
     enter();
@@ -188,10 +188,42 @@ START_TEST(an_interrupt_leaves_no_half_result) {
 }
 END_TEST
 
+// Its earlier result is no result of what it was killed over.
+START_TEST(a_killed_worker_leaves_no_old_result) {
+    char *out;
+
+    if (!works("python3 --version")) {
+        return;
+    }
+    enter();
+    shell_run("cp -r right subs/ann && cp -r right subs/ben");
+    free(grade_class("--test-timeout 30", 0));
+    course_put_lab("subs/ann", "for (volatile int i = a + b;; i++) { }", NULL);
+    // A slot is named HOST-PID-STUDENT, with the process that grades the submission.
+    shell_run("(for i in $(seq 100); do sleep 0.1; "
+              "slot=$(ls results/.gradebook/slots 2>/dev/null | grep -- '-ann$'); "
+              "[ -z \"$slot\" ] || { slot=${slot%%-ann}; kill -9 ${slot##*-}; break; }; done) "
+              ">/dev/null 2>&1 &");
+    out = grade_class("--test-timeout 30", 1);
+    has(out, "failed: its process ended: signal 9 (Killed)");
+    has(out, "ben                      6/6         (known)");
+    free(out);
+    out = merged();
+    ck_assert_str_eq(row_of(out, "ann"), "ann,,,,,,failed");
+    free(out);
+    shell_run("cp right/ch77/* subs/ann/ch77/ && ls results/.gradebook/slots | grep -q -- '-ann$'");
+    out = grade_class("", 0);
+    has(out, "ann                      6/6");
+    free(out);
+    shell_run("! ls results/.gradebook/slots | grep -e '-ann$'");
+    course_leave();
+}
+END_TEST
+
 START_TEST(one_submission_at_a_time) {
     char *out;
 
-    if (!has_program("python3")) {
+    if (!works("python3 --version")) {
         return;
     }
     enter();
@@ -211,15 +243,49 @@ START_TEST(one_submission_at_a_time) {
                            "%s/gradebook one subs/bob --course . --grader %s --chapter ch77 "
                            "--out results",
                            tools, course_grader()),
-                     1);
+                     2);
     has(out, "subs/bob: there is no such submission");
     free(out);
     ck_assert_int_eq(shell(&out,
                            "%s/gradebook one subs/ann --course . --grader %s --chapter ch78 "
                            "--out results",
                            tools, course_grader()),
-                     1);
+                     2);
     has(out, "there is no chapter ch78");
+    free(out);
+    out = shell_output("%s/gradebook prepare --course . --grader %s --chapter 77 --out results",
+                       tools, course_grader());
+    has(out, "the grading tree of ch77 is ");
+    free(out);
+    course_leave();
+}
+END_TEST
+
+// The names in --times and --roster are those of the files, blanks and all.
+START_TEST(times_and_rosters_find_their_students) {
+    char *out;
+
+    if (!works("python3 --version")) {
+        return;
+    }
+    enter();
+    shell_run("cp -r right 'subs/Jane Doe'");
+    course_put("tests/grade/ch77/assignment.txt", "due 2027-03-01 23:59\nlate 10 per day\n");
+    course_put("times.csv", "id,time\nJane Doe,2027-03-02T10:00\nbob,2027-03-02T10:00\n");
+    out = grade_class("--times times.csv", 0);
+    has(out, "Jane_Doe                 5.4/6");
+    has(out, "--times times.csv: no submission of: bob");
+    free(out);
+    course_put("roster.csv", "Jane Doe\nEve Roe\n");
+    out = shell_output("%s/gradebook merge results --roster roster.csv", tools);
+    ck_assert_str_eq(row_of(out, "Eve_Roe"), "Eve_Roe,,,,,,missing");
+    lacks(out, "Jane Doe");
+    has(out, "1 students have no score");
+    free(out);
+    course_put("latin1.csv", "J\xe4ger,2027-03-02T10:00\n");
+    free(grade_class("--times latin1.csv", 2));
+    ck_assert_int_eq(shell(&out, "%s/gradebook merge results --roster latin1.csv", tools), 2);
+    has(out, "gradebook: --roster latin1.csv: not a CSV file in UTF-8: ");
     free(out);
     course_leave();
 }
@@ -343,7 +409,7 @@ START_TEST(harm_stays_with_whoever_means_it) {
     int listener;
     char *output;
 
-    if (!has_program("python3")) {
+    if (!works("python3 --version")) {
         return;
     }
     enter();
@@ -359,6 +425,8 @@ START_TEST(harm_stays_with_whoever_means_it) {
                       "--isolation %s",
                       tools, course_grader(), ways[i]) == 0) {
                 grade_hostiles(ways[i]);
+            } else {
+                printf("not run: %s", output);
             }
             free(output);
         }
@@ -382,7 +450,9 @@ int main(void) {
     tcase_add_test(tests, submissions_come_in_many_shapes);
     tcase_add_test(tests, a_run_goes_on_where_it_stopped);
     tcase_add_test(tests, an_interrupt_leaves_no_half_result);
+    tcase_add_test(tests, a_killed_worker_leaves_no_old_result);
     tcase_add_test(tests, one_submission_at_a_time);
+    tcase_add_test(tests, times_and_rosters_find_their_students);
     tcase_add_test(tests, harm_stays_with_whoever_means_it);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);

@@ -1,6 +1,7 @@
 // The grader's commands for learners: next, hint, watch, reset, solution, on a small course; and
 // that the real course has what they need.
 #include "tests/unit/fake_course.h"
+#include "tests/unit/shell.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -14,14 +15,12 @@
 
 static const char stub[] = "// TODO\n";
 
-static char *file_text(const char *path) {
-    static char text[1 << 16];
-    FILE *file = fopen(path, "r");
+// Fails unless this is all that the file holds.
+static void holds(const char *path, const char *want) {
+    char *text = file_text(path);
 
-    ck_assert_msg(file != NULL, "there is no %s", path);
-    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-    fclose(file);
-    return text;
+    ck_assert_str_eq(text, want);
+    free(text);
 }
 
 static bool exists(const char *path) {
@@ -93,7 +92,7 @@ START_TEST(hints_seen_are_shown_again) {
     free(out);
     course_put("exercises/ch77/hints.txt", "[lab1]\nOne is left.\n");
     out = grade_status("--hint --lab 1 ch77", 0);
-    has(out, "you have seen all 1 hints");
+    has(out, "you have seen its one hint.\n");
     free(out);
 }
 END_TEST
@@ -117,13 +116,13 @@ START_TEST(reset_keeps_each_backup) {
     has(out, "exercises/ch77/lab1_sum.c is untouched again.\n");
     has(out, "Your file is now exercises/ch77/lab1_sum.c.backup-1\n");
     free(out);
-    ck_assert_str_eq(file_text(lab), stub);
+    holds(lab, stub);
     course_put(lab, "second try\n");
     out = grade_status("--reset --yes --lab 1 ch77", 0);
     has(out, "lab1_sum.c.backup-2\n");
     free(out);
-    ck_assert_str_eq(file_text("exercises/ch77/lab1_sum.c.backup-1"), "first try\n");
-    ck_assert_str_eq(file_text("exercises/ch77/lab1_sum.c.backup-2"), "second try\n");
+    holds("exercises/ch77/lab1_sum.c.backup-1", "first try\n");
+    holds("exercises/ch77/lab1_sum.c.backup-2", "second try\n");
     out = grade_status("--reset --lab 1 ch77", 0);
     has(out, "is untouched already");
     free(out);
@@ -133,7 +132,7 @@ START_TEST(reset_keeps_each_backup) {
     lacks(out, "backup");
     free(out);
     ck_assert(!exists("exercises/ch77/lab1_sum.c.backup-3"));
-    ck_assert_str_eq(file_text(lab), stub);
+    holds(lab, stub);
 }
 END_TEST
 
@@ -141,8 +140,8 @@ START_TEST(reset_of_the_answers) {
     course_put("exercises/ch77/.untouched/answers.txt", "q1 = ?\n");
     course_put("exercises/ch77/answers.txt", "q1 = 7\n");
     free(grade_status("--reset --yes --lab questions ch77", 0));
-    ck_assert_str_eq(file_text("exercises/ch77/answers.txt"), "q1 = ?\n");
-    ck_assert_str_eq(file_text("exercises/ch77/answers.txt.backup-1"), "q1 = 7\n");
+    holds("exercises/ch77/answers.txt", "q1 = ?\n");
+    holds("exercises/ch77/answers.txt.backup-1", "q1 = 7\n");
     ck_assert_int_eq(unlink("exercises/ch77/.untouched/answers.txt"), 0);
     grade_error("--reset --yes --lab questions ch77", "without it there is nothing to put back");
 }
@@ -178,10 +177,10 @@ START_TEST(reset_asks_first) {
         has(out, "Nothing was changed.");
         free(out);
     }
-    ck_assert_str_eq(file_text("exercises/ch77/lab1_sum.c"), "mine\n");
+    holds("exercises/ch77/lab1_sum.c", "mine\n");
     type("y\n");
     free(grade_status("--reset --lab 1 ch77", 0));
-    ck_assert_str_eq(file_text("exercises/ch77/lab1_sum.c"), stub);
+    holds("exercises/ch77/lab1_sum.c", stub);
 }
 END_TEST
 
@@ -191,7 +190,7 @@ START_TEST(next_is_the_first_lab_without_full_marks) {
     char *out = grade_status("--next", 0);
 
     course_put("chapters/ch77_sums/README.md", "a lesson\n");
-    has(out, "Points so far: 0.");
+    has(out, "ch77     0/6 ");
     has(out, "Next: ch77 lab1, a sum & more\n  points   4, not graded yet\n");
     lacks(out, "make ch77");
     free(out);
@@ -208,7 +207,7 @@ START_TEST(next_is_the_first_lab_without_full_marks) {
     course_put_lab("exercises", NULL, NULL);
     free(grade_status("--lab 1 ch77", 0));
     out = grade_status("--next", 0);
-    has(out, "Points so far: 4.");
+    has(out, "ch77     4/6 ");
     has(out, "Next: ch77 questions, the numbers\n");
     has(out, "edit     exercises/ch77/answers.txt\n");
     has(out, "make hint CH=77 LAB=questions\n");
@@ -279,12 +278,13 @@ static pid_t start_watch(const char *lab) {
     return child;
 }
 
-// Waits until the watch has waited `times` times; returns its output.
-static char *watched(int times) {
-    char *text = file_text("watch.out");
+// Waits until the watch has waited `times` times; returns its output, valid until the next call.
+static const char *watched(int times) {
+    static char *text; // of the last call
 
-    for (int turn = 0; turn < 1200 && count(text, waiting) < times; turn++) {
-        usleep(25000);
+    for (int turn = 0; turn == 0 || (turn < 1200 && count(text, waiting) < times); turn++) {
+        usleep(turn > 0 ? 25000 : 0);
+        free(text);
         text = file_text("watch.out");
     }
     if (count(text, waiting) != times) {
@@ -295,7 +295,8 @@ static char *watched(int times) {
 
 START_TEST(watch_grades_at_each_save) {
     const char *lab = "exercises/ch77/lab1_sum.c";
-    char *text;
+    const char *text;
+    char *all;
     int status;
     pid_t child;
 
@@ -323,14 +324,16 @@ START_TEST(watch_grades_at_each_save) {
     ck_assert_int_eq(kill(child, SIGINT), 0);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    text = file_text("watch.out");
-    has(text, "The watch has ended.");
-    ck_assert_int_le(longest_line(text), 80);
+    all = file_text("watch.out");
+    has(all, "The watch has ended.");
+    ck_assert_int_le(longest_line(all), 80);
+    free(all);
     unlink("exercises/ch77/lab1_sum.c.swp");
 }
 END_TEST
 
 START_TEST(watch_ends_while_a_test_runs) {
+    char *all;
     int status;
     pid_t child;
 
@@ -341,8 +344,10 @@ START_TEST(watch_ends_while_a_test_runs) {
     ck_assert_int_eq(kill(child, SIGINT), 0); // to the watch alone, which passes it on
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    has(file_text("watch.out"), "The watch has ended.");
-    lacks(file_text("watch.out"), waiting);
+    all = file_text("watch.out");
+    has(all, "The watch has ended.");
+    lacks(all, waiting);
+    free(all);
 }
 END_TEST
 

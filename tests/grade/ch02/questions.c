@@ -79,7 +79,7 @@ const GradeQuestion grade_questions[] = {
      "Both blocks' sums as they were computed, each against its own maximum, added."},
     {"q6", 1, divisions_each_block, 1e-6, "divisions",
      "The whole output row is divided once a block. The last, shorter block counts."},
-    {"q7", 1, expected_corrections, 0.005, "blocks",
+    {"q7", 1, expected_corrections, 0.003, "blocks",
      "With what probability is block b's maximum the largest of the first b blocks'? Add that up "
      "over the blocks after the first."},
     {"q8", 1, overflowing_score, 0.002, "",

@@ -67,7 +67,7 @@ const GradeQuestion grade_questions[] = {
      "the intermediate LSE cancel."},
     {"q5", 1, mixed_bases, 0.005, "",
      "Weights 2^1 and 2^3 over their sum, where e^1 and e^3 belong."},
-    {"q6", 1, error_of_the_rest, 0.03, "",
+    {"q6", 1, error_of_the_rest, 0.005, "",
      "How far apart are floats between 8 and 16? Half of that is what rounding may change; it is "
      "multiplied by 1 / (1 - w)."},
     {"q7", 1, empty_splits, 0.001, "splits",

@@ -64,7 +64,7 @@ const GradeQuestion grade_questions[] = {
      "loaded one time less. Queries outside: Q and O once, K and V once for every block of "
      "queries."},
     {"q5", 1, extra_memory_kib, 0.005, "KiB", "(block_k + 2) * block_q floats of 4 bytes."},
-    {"q6", 1, causal_pairs, 0.0005, "pairs",
+    {"q6", 1, causal_pairs, 1e-6, "pairs",
      "A block of 128 rows sees two more blocks of 64 keys than the one before it, the first one "
      "two."},
     {"q7", 1, windowed_share, 0.005, "%",

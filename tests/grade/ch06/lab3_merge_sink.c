@@ -307,22 +307,29 @@ static void test_no_keys(void) {
 
 static void test_visible_nan(void) {
     for (KernelRun run = {0}; grade_plain_run(&run);) {
-        Problem p = make_problem(2, 3, 3, 1);
-        for (int i = 0; i < 2 * 4; i++) {
+        Problem p = make_problem(3, 3, 3, 1);
+        for (int i = 0; i < 3 * 4; i++) {
             p.bounds[i] = i % 4;
         }
-        for (int j = 0; j < 6; j++) {
-            p.k[j] = j % 3 == 1 ? -200.0f : 1.0f;
+        for (int j = 0; j < 9; j++) {
+            p.k[j] = j == 7 ? NAN : j % 3 == 1 ? -200.0f : 1.0f;
             p.v[j] = j == 1 ? NAN : (float)j;
         }
-        p.q[0] = p.q[1] = 1.0f;
-        p.sink[0] = p.sink[1] = 0.0f;
-        grade_case("2 heads, scores 1 | -200 | 1; head 0 has a NaN among its values; %s",
+        for (int h = 0; h < 3; h++) {
+            p.q[h] = 1.0f;
+            p.sink[h] = 0.0f;
+        }
+        grade_case("scores 1 | -200 | 1; a NaN among head 0's values and head 2's keys; %s",
                    run.order);
         Device d = to_device(&p);
         launch(&run, &d);
-        if (!isnan(d.o[0])) {
-            grade_fail("o[head 0][0]: got %g, expected nan", (double)d.o[0]);
+        for (int h = 0; h < 3; h += 2) {
+            if (!isnan(d.o[h])) {
+                grade_fail("o[head %d][0]: got %g, expected nan", h, (double)d.o[h]);
+            }
+        }
+        if (!isnan(d.lse[2])) {
+            grade_fail("lse[head 2]: got %g, expected nan", (double)d.lse[2]);
         }
         expect_close("lse[head 0]", (double)d.lse[0], answer_of(&p, 0).lse, 1e-5);
         expect_head(&p, &d, 1);
@@ -371,6 +378,6 @@ const GradeTest grade_tests[] = {
      "-infinity and 0 / 0 are NaN: guard the exponent and the division."},
     {"visible_nan", 1, true, test_visible_nan,
      "Leave a part out because its LSE is -infinity, not because its weight rounds to 0, and keep "
-     "heads apart."},
+     "heads apart. A sum that is NaN is not 0."},
     {NULL, 0, false, NULL, NULL},
 };

@@ -4,7 +4,7 @@
 #ifndef TESTS_GRADE_CH08_GROUPED_H
 #define TESTS_GRADE_CH08_GROUPED_H
 
-#include "tests/grade/grade.h"
+#include "tests/grade/attention_values.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,11 +17,11 @@ typedef struct Sizes {
 typedef struct Problem {
     Sizes sizes;
     float scale;
-    int *lens;       // [heads_kv] keys in use; behind them K and V are NaN
-    float *q;        // [heads_q][len_q][dim]
-    float *k, *v;    // [heads_kv][len_kv][dim]
-    double *o, *lse; // like q; [heads_q][len_q]
-    double tolerance;
+    int *lens;                         // [heads_kv] keys in use; behind them K and V are NaN
+    float *q;                          // [heads_q][len_q][dim]
+    float *k, *v;                      // [heads_kv][len_kv][dim]
+    double *o, *lse;                   // like q; [heads_q][len_q]
+    double o_tolerance, lse_tolerance; // of a LSE its own rounding is added
 } Problem;
 
 typedef struct Seen {
@@ -136,8 +136,7 @@ static inline double answer_query(Problem *p, int head, int token, double *score
     return largest;
 }
 
-// All queries. The tolerance grows with the length of the sums and the largest score, whose
-// roundings an exponential turns into relative errors.
+// All queries, and the tolerances.
 static inline void answer(Problem *p) {
     const Sizes *s = &p->sizes;
     double *score = grade_alloc((size_t)s->len_kv * sizeof(double));
@@ -150,16 +149,8 @@ static inline void answer(Problem *p) {
     for (size_t e = 0; e < keys_of(s) * (size_t)s->dim; e++) {
         value = fmax(value, fabs((double)p->v[e]));
     }
-    p->tolerance = (20.0 + (4.0 + sqrt(s->dim)) * (1.0 + largest)) * 0x1p-23 * value;
-}
-
-// NaN where NaN is expected, else as expect_close.
-static inline void expect_value(const char *what, double got, double want, double tolerance) {
-    if (!isnan(want)) {
-        expect_close(what, got, want, tolerance);
-    } else if (!isnan(got)) {
-        grade_fail("%s: got %g, expected nan: this row sees a NaN", what, got);
-    }
+    p->lse_tolerance = lse_tolerance(s->dim, largest);
+    p->o_tolerance = p->lse_tolerance * value;
 }
 
 // Compares O and LSE with the answers. `entries`: each KV head is an entry of a batch, with T = 1.
@@ -176,10 +167,11 @@ static inline void expect_answers(const Problem *p, const float *o, const float 
         for (int c = 0; c < s->dim; c++) {
             const int e = at * s->dim + c;
             snprintf(what, sizeof(what), "o%s[%d]", row, c);
-            expect_value(what, (double)o[e], p->o[e], p->tolerance);
+            expect_value(what, (double)o[e], p->o[e], p->o_tolerance);
         }
         snprintf(what, sizeof(what), "lse%s", row);
-        expect_value(what, (double)lse[at], p->lse[at], p->tolerance + fabs(p->lse[at]) * 0x1p-22);
+        expect_value(what, (double)lse[at], p->lse[at],
+                     p->lse_tolerance + fabs(p->lse[at]) * 0x1p-22);
     }
 }
 

@@ -1,5 +1,6 @@
 // The questions of chapter 8: the expected answers, computed from their definitions, rows one by
 // one where there are any.
+#include "common/model.h"
 #include "tests/grade/grade.h"
 
 #include <math.h>
@@ -28,9 +29,9 @@ static double batch_gib_of_sixteen(void) {
     return 32 * 16384 * token_bytes(ceil(8.0 / 16)) / gib;
 }
 
-// FLOP of both products over the bytes of K and V, for each key of a KV head.
+// FLOP of both products over the bytes of K and V, for one key of a KV head.
 static double intensity(double group, double tokens, double dim, double element) {
-    return group * tokens * 4 * dim / (2 * dim * element);
+    return arithmetic_intensity(attention_flops(group * tokens, 1, dim), 2 * dim * element);
 }
 
 static double decode_intensity(void) {

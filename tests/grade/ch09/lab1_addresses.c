@@ -3,7 +3,6 @@
 #include "exercises/ch09/labs.h"
 #include "tests/grade/grade.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,21 +173,6 @@ static void test_way_back(void) {
 
 // ---- tables -------------------------------------------------------------------------------------
 
-// Whether a text has this number in it, as a number of its own.
-static bool has_number(const char *text, int64_t number) {
-    for (const char *at = text; *at != '\0'; at++) {
-        const bool begins = at == text || !isalnum((unsigned char)at[-1]);
-        if (begins && (isdigit((unsigned char)*at) || *at == '-')) {
-            char *end = NULL;
-            const long long found = strtoll(at, &end, 10);
-            if (end != at && found == number) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static void expect_fault(const KvTable *table, int64_t pool, const char *const names[3],
                          const int64_t numbers[3]) {
     grade_case("pages of %lld, %lld columns, %lld pages: %s %lld, %s %lld, %s %lld",
@@ -200,7 +184,7 @@ static void expect_fault(const KvTable *table, int64_t pool, const char *const n
         grade_fail("status: got %s, expected ATTN_ERR_ARGUMENT", attn_status_name(status));
     }
     for (int i = 0; i < 3; i++) {
-        if (!has_number(attn_last_error(), numbers[i])) {
+        if (!grade_has_number(attn_last_error(), numbers[i])) {
             grade_fail("message: got \"%s\", expected one with the %s, %lld", attn_last_error(),
                        names[i], (long long)numbers[i]);
         }

@@ -78,7 +78,7 @@ static double fragmentation(void) {
 
 // 48 sequences of 2,010 + 300 tokens in pages of 16: only full pages of the prompt are in common.
 static double prefix_saving(void) {
-    const double shared = (double)pages(2010 - 15, 16), alone = (double)pages(2310, 16);
+    const double shared = floor(2010.0 / 16), alone = (double)pages(2310, 16);
     return 100 * (1 - (shared + 48 * (alone - shared)) / (48 * alone));
 }
 
