@@ -28,7 +28,7 @@ enum {
 // ---- where a block works ------------------------------------------------------------------------
 
 // Rows row0 .. row0 + count - 1 of a KV head, and the part `part` of `parts` of the keys that they
-// see. Nothing to do where part >= parts.
+// see (which keys those are is the kernel's matter). Nothing to do where part >= parts.
 typedef struct Place {
     int unit, head, row0, count;
     int part, parts;

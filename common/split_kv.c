@@ -83,7 +83,7 @@ static int64_t parts_of(const AttnShape *shape, int64_t tile_rows, int64_t split
     return keys == 0 ? 1 : ceil_div(keys, keys_of_part(shape, tile_rows, splits));
 }
 
-int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots,
+int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots, int64_t min_keys,
                         int64_t block_cost) {
     int64_t sum = 0;
     for (int64_t b = 0; b < shape->batch; b++) {
@@ -91,7 +91,7 @@ int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots
     }
     const int64_t keys = shape->batch > 0 ? ceil_div(sum, shape->batch) : 0; // their mean
     const int64_t splits =
-        split_kv_choose(units_of(shape, tile_rows), keys, slots, SPLIT_KV_MIN_KEYS, block_cost);
+        split_kv_choose(units_of(shape, tile_rows), keys, slots, min_keys, block_cost);
     // As many keys to a part, but of len_kv keys.
     return keys > 0 ? ceil_div(shape->len_kv, ceil_div(keys, splits)) : 1;
 }
@@ -105,10 +105,17 @@ int64_t split_kv_mma_rows(const AttnShape *shape) {
     return group_of(shape) * shape->len_q <= 8 ? 8 : 16;
 }
 
+int64_t split_kv_mma_limit(const AttnShape *shape, int64_t splits) {
+    const int64_t most = shape->len_kv / SPLIT_KV_MMA_KEYS;
+    return smaller(splits, most > 0 ? most : 1);
+}
+
 int64_t split_kv_mma_splits(const AttnShape *shape, const GpuProperties *properties) {
     const int64_t blocks = shape->dim == 64 ? 2 : 1; // of an SM, by the launch bounds
-    return split_kv_splits(shape, split_kv_mma_rows(shape), properties->multiprocessors * blocks,
-                           SPLIT_KV_MMA_BLOCK_COST);
+    const int64_t splits =
+        split_kv_splits(shape, split_kv_mma_rows(shape), properties->multiprocessors * blocks,
+                        SPLIT_KV_MMA_KEYS, SPLIT_KV_MMA_BLOCK_COST);
+    return split_kv_mma_limit(shape, splits);
 }
 
 // ---- the workspace ------------------------------------------------------------------------------

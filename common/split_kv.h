@@ -54,13 +54,14 @@ typedef struct SplitKvParams {
     int units; // batch * heads_kv * tiles; 0: nothing to do
     int causal, window;
     int splits;    // parts that a tile has at most: of len_kv, or of what its windows cover
-    int part_keys; // keys of a part, at least 1: ceil(len_kv / the splits asked for)
+    int part_keys; // ceil(len_kv / splits asked for), at least 1: a tile has ceil(keys / part_keys)
+                   // parts, of so many keys each, or of as many steps each (common/mma_rows.h)
     float scale;
     int vectors; // 1: rows begin at multiples of eight elements, and may be read eight at a time
 } SplitKvParams;
 
 // Bytes of workspace for tiles of tile_rows packed rows: counters, part_lse, part_o. For a legal
-// shape and splits.
+// shape and splits. A workspace is 256-byte aligned.
 size_t split_kv_workspace_bytes(const AttnShape *shape, int64_t tile_rows, int64_t splits);
 
 // Makes a workspace of `bytes` bytes ready for its first launch. On the stream.
@@ -78,10 +79,15 @@ AttnStatus split_kv_prepare(SplitKvParams *params, const AttnShape *shape, DType
 int64_t split_kv_core_rows(const AttnShape *shape);
 int64_t split_kv_mma_rows(const AttnShape *shape);
 
-// Parts of len_kv for a device that holds `slots` blocks at a time, each at a fixed cost of
-// block_cost keys; ragged lengths (shape->kv_lens) are cut as their mean length asks.
-int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots,
+// Parts of len_kv, of min_keys keys or more, for a device that holds `slots` blocks at a time, each
+// at a fixed cost of block_cost keys; ragged lengths (shape->kv_lens) are cut as their mean length
+// asks.
+int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots, int64_t min_keys,
                         int64_t block_cost);
+
+// The splits that the kernels with a matrix instruction make of those asked for: no more than leave
+// each part a step of SPLIT_KV_MMA_KEYS keys; one where there are fewer keys.
+int64_t split_kv_mma_limit(const AttnShape *shape, int64_t splits);
 
 // The same for the kernels with a matrix instruction, of which an SM holds two blocks at d = 64 and
 // one at d = 128.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What every CUDA kernel of the chapters needs of a multiprocessor, from the compiler's own report
+# What every CUDA kernel of the lessons needs of a multiprocessor, from the compiler's own report
 # (ptxas -v): registers, shared memory, spills, and the occupancy that follows.
 #   tests/resources.sh [--no-spills KERNEL...] [--dynamic KERNEL=BYTES...] [FILE.cu...]
 # --no-spills: exit 1 when a named kernel spills on any architecture, or there is none of that name.
@@ -29,10 +29,13 @@ if [ -z "$NVCC" ]; then
     echo 'no nvcc here: the registers, shared memory and spills of the kernels are not known'
     exit 0
 fi
-[ -n "$files" ] || files=$(ls chapters/*/*.cu 2>/dev/null) || {
-    echo 'no chapter here has a CUDA kernel'
-    exit 0
-}
+if [ -z "$files" ]; then
+    files=$(ls chapters/*/*.cu 2>/dev/null) || {
+        echo 'no chapter here has a CUDA kernel'
+        exit 0
+    }
+    files="$files $(find common -name '*.cu' ! -name gpu_cuda.cu 2>/dev/null)"
+fi
 demangle='cat'
 if command -v c++filt >/dev/null; then demangle=c++filt; fi
 

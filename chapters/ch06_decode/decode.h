@@ -55,13 +55,6 @@ GPU_DECLARE(split_kv_unfused, DECODE_ARGUMENTS);
 GPU_DECLARE(split_kv, DECODE_ARGUMENTS);
 GPU_DECLARE(split_kv_fused, DECODE_ARGUMENTS);
 
-// Reads `bytes` bytes (a multiple of 16) at `data`, 16-byte aligned, as fast as the target can, and
-// does nothing with them but fold them into `sums` (READ_RATE_SUMS words, of which a small buffer
-// needs only the first few): the ceiling of every kernel of this chapter. Errors:
-// ATTN_ERR_ARGUMENT for a null pointer, another size or another alignment.
-enum { READ_RATE_SUMS = 4096 };
-GPU_DECLARE(read_rate, (const void *data, size_t bytes, unsigned *sums, GpuStream stream));
-
 // ---- the table ----------------------------------------------------------------------------------
 
 typedef struct DecodeRung {

@@ -24,10 +24,10 @@ static bool show_ragged_time(const Show *show) {
     char time[64];
     TimedCache cache;
     Table table;
-    timed_cache_make(show, &cache, &shape, DTYPE_BF16);
+    make_cache(show, &cache, &shape, DTYPE_BF16);
     table_begin(&table, "split_kv_fused, 8 heads, d=128|keys a block|median [p10, p90]|output");
     for (int i = 0; i < 2; i++) {
-        const TimedPoint point = timed_cache_run(show, &cache, SHOW_FUSED, counts[i]);
+        const TimedPoint point = time_rung(show, &cache, SHOW_FUSED, counts[i]);
         table_row(&table, "%s|%lld|%s|%s", i == 0 ? "an entry each" : "equal parts, chosen",
                   (long long)decode_part_keys(LONGEST, counts[i]),
                   lesson_time_text(time, &point.seconds), point.passed ? "right" : "WRONG");

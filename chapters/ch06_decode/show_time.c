@@ -34,11 +34,11 @@ static bool show_rungs(const Show *show, const AttnShape *shape, DType dtype) {
     snprintf(heading, sizeof heading, "Time on cuda: %s %s, %lld splits", label, dtype_name(dtype),
              (long long)splits);
     report_section(heading);
-    timed_cache_make(show, &cache, shape, dtype);
+    make_cache(show, &cache, shape, dtype);
     table_begin(&table, "rung|median [p10, p90]|GB/s|of reads|output");
     for (int rung = 0; rung < DECODE_RUNGS; rung++) {
         report_progress("timing", rung, DECODE_RUNGS);
-        const TimedPoint point = timed_cache_run(show, &cache, rung, splits);
+        const TimedPoint point = time_rung(show, &cache, rung, splits);
         table_row(&table, "%s|%s|%s|%s", decode_rungs[rung].name,
                   lesson_time_text(time, &point.seconds), rate_text(show, rate, &point),
                   verdict(&point));
@@ -69,12 +69,12 @@ static bool show_sweep(const Show *show) {
     snprintf(heading, sizeof heading, "Time against splits: split_kv_fused, %s %s", label,
              dtype_name(dtype));
     report_section(heading);
-    timed_cache_make(show, &cache, &shape, dtype);
+    make_cache(show, &cache, &shape, dtype);
     table_begin(&table, "splits|keys a block|median [p10, p90]|GB/s|of reads|output|");
     for (int i = 0; i < count; i++) {
         const long long s = counts[i];
         report_progress("timing", i, count);
-        const TimedPoint point = timed_cache_run(show, &cache, SHOW_FUSED, counts[i]);
+        const TimedPoint point = time_rung(show, &cache, SHOW_FUSED, counts[i]);
         table_row(&table, "%lld|%s|%s|%s|%s|%s", s,
                   format_count(a, (double)decode_part_keys(shape.len_kv, s)),
                   lesson_time_text(time, &point.seconds), rate_text(show, rate, &point),
@@ -98,8 +98,8 @@ static bool size_row(const Show *show, Table *table, const AttnShape *shape, dou
     const int64_t splits = decode_splits(shape, DTYPE_BF16, &show->properties);
     char a[32], b[32], time[64], rate[80];
     TimedCache cache;
-    timed_cache_make(show, &cache, shape, DTYPE_BF16);
-    const TimedPoint point = timed_cache_run(show, &cache, SHOW_FUSED, splits);
+    make_cache(show, &cache, shape, DTYPE_BF16);
+    const TimedPoint point = time_rung(show, &cache, SHOW_FUSED, splits);
     timed_cache_free(&cache);
     *share = point.rate / show->read_rate;
     table_row(table, "%lld|%s|%s|%lld|%s|%.1f|%s", (long long)shape->batch,
@@ -160,10 +160,10 @@ static bool show_losing(const Show *show) {
     problem_label(label, &shape);
     snprintf(heading, sizeof heading, "Where splitting loses: split_kv_fused, %s bf16", label);
     report_section(heading);
-    timed_cache_make(show, &cache, &shape, DTYPE_BF16);
+    make_cache(show, &cache, &shape, DTYPE_BF16);
     table_begin(&table, "splits|waves|parts|median [p10, p90]|over 1|GB/s|reads|output");
     for (int64_t splits = 1; splits <= 16; splits *= 2) {
-        const TimedPoint point = timed_cache_run(show, &cache, SHOW_FUSED, splits);
+        const TimedPoint point = time_rung(show, &cache, SHOW_FUSED, splits);
         // Written and read again; one part goes straight to O.
         const double parts =
             splits > 1 ? 2 * (double)units * decode_part_bytes(splits, shape.dim) : 0;

@@ -61,15 +61,15 @@ const GqaDevice gqa_h200 = {
     .bytes_per_s = 4.6e12,
     .fma_flops = 63.8e12,
     .sm_registers = 65536,
-    .block_threads = SPLIT_KV_THREADS, // gqa_mma: twice as many, half as many blocks
+    .latency_s = 0.7e-6,
 };
 
 const GqaStep gqa_steps[GQA_STEPS] = {
-    {"gqa, 1 row", 1, 4096, 227, 64, 112, 80},
-    {"gqa, 4 rows", 4, 4096, 640, 256, 64, 162},
-    {"gqa, 8 rows", 8, 4096, 1199, 512, 32, 239},
-    {"gqa_mma, 8 rows", 8, 8192, 214, 24, 256, 215},
-    {"gqa_mma, 16 rows", 16, 8192, 252, 32, 256, 254},
+    {"gqa, 1 row", 1, 4096, 227, 64, 112, 80, SPLIT_KV_THREADS},
+    {"gqa, 4 rows", 4, 4096, 640, 256, 64, 162, SPLIT_KV_THREADS},
+    {"gqa, 8 rows", 8, 4096, 1199, 512, 32, 239, SPLIT_KV_THREADS},
+    {"gqa_mma, 8 rows", 8, 8192, 214, 24, 256, 215, SPLIT_KV_MMA_THREADS},
+    {"gqa_mma, 16 rows", 16, 8192, 252, 32, 256, 254, SPLIT_KV_MMA_THREADS},
 };
 
 const GqaStep *gqa_step(int rung, const AttnShape *shape) {
@@ -101,8 +101,8 @@ double gqa_fma_share(const GqaDevice *device, double intensity) {
 double gqa_ahead_bytes(const GqaDevice *device, const GqaStep *step) {
     // Registers go to warps in units of 256, eight a thread.
     const double registers = ceil(step->registers / 8.0) * 8;
-    const double blocks = floor(device->sm_registers / (registers * device->block_threads));
-    return blocks * device->block_threads * step->ahead;
+    const double blocks = floor(device->sm_registers / (registers * step->threads));
+    return blocks * step->threads * step->ahead;
 }
 
 // ---- the instruction ----------------------------------------------------------------------------

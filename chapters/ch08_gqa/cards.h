@@ -36,11 +36,11 @@ double gqa_rows_used(double rows, double height);
 // A GPU as the lesson measured it.
 typedef struct GqaDevice {
     double multiprocessors, clock_hz;
-    double issue;         // instructions of a warp that an SM starts in a clock
-    double bytes_per_s;   // of a kernel that only reads
-    double fma_flops;     // of float32 multiply-adds outside the matrix unit, each counting 2
-    double sm_registers;  // of an SM
-    double block_threads; // of the rungs' blocks
+    double issue;        // instructions of a warp that an SM starts in a clock
+    double bytes_per_s;  // of a kernel that only reads
+    double fma_flops;    // of float32 multiply-adds outside the matrix unit, each counting 2
+    double sm_registers; // of an SM
+    double latency_s;    // of a load under load, a report
 } GqaDevice;
 extern const GqaDevice gqa_h200;
 
@@ -54,6 +54,7 @@ typedef struct GqaStep {
     int multiplies;   // FFMA of the two products, or HMMA, among them
     int ahead;        // bytes that a thread has asked for before it waits for the first
     int registers;    // of a thread
+    int threads;      // of a block
 } GqaStep;
 enum { GQA_STEP_ONE = 0, GQA_STEP_FOUR, GQA_STEP_EIGHT, GQA_STEP_MMA_8, GQA_STEP_MMA_16 };
 enum { GQA_STEPS = GQA_STEP_MMA_16 + 1 };

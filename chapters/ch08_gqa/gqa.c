@@ -25,6 +25,10 @@ static int64_t naive_tile_rows(const AttnShape *shape) {
     return shape->len_q == 1 ? 1 : 4;
 }
 
+static int64_t splits_made(int rung, const AttnShape *shape, int64_t splits) {
+    return rung == GQA_MMA ? split_kv_mma_limit(shape, splits) : splits;
+}
+
 // gqa_naive packs the rows of one query head, as if each had a KV head of its own.
 static AttnShape shape_of(int rung, const AttnShape *shape) {
     AttnShape own = *shape;
@@ -46,16 +50,14 @@ AttnStatus gqa_prepare(SplitKvParams *params, int rung, const AttnShape *shape, 
     }
     const AttnShape own = shape_of(rung, shape);
     status = split_kv_prepare(params, &own, dtype, q, k, v, o, lse, kv_lens,
-                              gqa_rungs[rung].tile_rows(shape), splits, GQA_MAX_DIM, workspace);
+                              gqa_rungs[rung].tile_rows(shape), splits_made(rung, shape, splits),
+                              GQA_MAX_DIM, workspace);
     if (status != ATTN_OK) {
         return status;
     }
     if (rung == GQA_MMA && params->units > 0 && !params->vectors) {
         return attn_fail(ATTN_ERR_UNSUPPORTED,
                          "q, k, v, o: gqa_mma takes tensors that are aligned to 16 bytes");
-    }
-    if (rung == GQA_MMA && params->part_keys < SPLIT_KV_MMA_KEYS) {
-        params->part_keys = SPLIT_KV_MMA_KEYS;
     }
     params->heads_kv = (int)shape->heads_kv;
     return ATTN_OK;
@@ -65,7 +67,8 @@ AttnStatus gqa_prepare(SplitKvParams *params, int rung, const AttnShape *shape, 
 
 static size_t workspace_bytes(int rung, const AttnShape *shape, int64_t splits) {
     const AttnShape own = shape_of(rung, shape);
-    return split_kv_workspace_bytes(&own, gqa_rungs[rung].tile_rows(shape), splits);
+    return split_kv_workspace_bytes(&own, gqa_rungs[rung].tile_rows(shape),
+                                    splits_made(rung, shape, splits));
 }
 
 // The head_dim of the kernel that takes rows of `dim`: those of 64, 128 and 256 have their own, all
@@ -100,7 +103,7 @@ static int64_t splits_of(int rung, const AttnShape *shape, DType dtype,
     const int blocks = gpu_blocks_per_multiprocessor(properties, SPLIT_KV_THREADS,
                                                      registers_of(rung, shape, dtype), shared);
     return split_kv_splits(&own, rows, (int64_t)properties->multiprocessors * blocks,
-                           SPLIT_KV_BLOCK_COST);
+                           SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST);
 }
 
 #define RUNG_FUNCTIONS(name, rung)                                                                 \

@@ -29,10 +29,11 @@ void show_model(const Show *show) {
         report_card("this device has", format_iec(a, (double)show->properties.memory_bytes),
                     show->properties.name);
     }
-    report_card("a token's step, read once", format_seconds(a, seconds_at(grouped, 4.6e12)),
+    report_card("a token's step, read once",
+                format_seconds(a, seconds_at(grouped, gqa_h200.bytes_per_s)),
                 "20 GiB / 4.6 TB/s, an H200's, measured");
-    report_card("the same, a read a query head", format_seconds(a, seconds_at(single, 4.6e12)),
-                "160 GiB / 4.6 TB/s");
+    report_card("the same, a read a query head",
+                format_seconds(a, seconds_at(single, gqa_h200.bytes_per_s)), "160 GiB / 4.6 TB/s");
     report_card("intensity, not shared",
                 format_si(a, gqa_intensity(1, 1, model->element), "FLOP/B"), "2 x 1 / 2 B");
     report_card("intensity, shared",
@@ -79,11 +80,12 @@ static void show_steps(void) {
                   format_iec(c, gqa_ahead_bytes(&gqa_h200, step)));
     }
     table_print(&table);
-    report_text("Of one warp. Time for: what an SM starts while these bytes arrive at 4.6 TB/s "
-                "over 132 SMs, four a clock at 1.98 GHz. FMA: of the products; HMMA for gqa_mma. "
-                "Ahead: bytes that all blocks on an SM have asked for before they first wait; "
-                "%s are on their way at 4.6 TB/s and 0.7 us.",
-                format_iec(a, gqa_h200.bytes_per_s * 0.7e-6 / gqa_h200.multiprocessors));
+    report_text(
+        "Of one warp. Time for: what an SM starts while these bytes arrive at 4.6 TB/s "
+        "over 132 SMs, four a clock at 1.98 GHz. FMA: of the products; HMMA for gqa_mma. "
+        "Ahead: bytes that all blocks on an SM have asked for before they first wait; "
+        "%s are on their way at 4.6 TB/s and 0.7 us.",
+        format_iec(a, gqa_h200.bytes_per_s * gqa_h200.latency_s / gqa_h200.multiprocessors));
 }
 
 void show_units(const Show *show) {

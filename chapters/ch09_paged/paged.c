@@ -208,14 +208,12 @@ AttnStatus paged_prepare(PagedParams *params, int rung, const AttnShape *shape, 
     paged_set_page_size(params, cache->layout.page_size);
     params->page_rows = (unsigned)(shape->heads_kv * cache->layout.page_size);
     SplitKvParams *kv = &params->kv;
+    const int64_t made = rung == PAGED_MMA ? split_kv_mma_limit(shape, splits) : splits;
     status = split_kv_prepare(kv, shape, dtype, q, cache->k, cache->v, o, lse, cache->kv_lens,
-                              paged_rungs[rung].tile_rows(shape), splits, PAGED_MAX_DIM, workspace);
-    if (status == ATTN_OK && rung == PAGED_MMA && kv->units > 0) {
-        if (!kv->vectors) {
-            return attn_fail(ATTN_ERR_UNSUPPORTED,
-                             "q, k, v, o: paged_mma takes tensors that are aligned to 16 bytes");
-        }
-        kv->part_keys = kv->part_keys < SPLIT_KV_MMA_KEYS ? SPLIT_KV_MMA_KEYS : kv->part_keys;
+                              paged_rungs[rung].tile_rows(shape), made, PAGED_MAX_DIM, workspace);
+    if (status == ATTN_OK && rung == PAGED_MMA && kv->units > 0 && !kv->vectors) {
+        return attn_fail(ATTN_ERR_UNSUPPORTED,
+                         "q, k, v, o: paged_mma takes tensors that are aligned to 16 bytes");
     }
     return status;
 }
@@ -227,7 +225,8 @@ static size_t cores_bytes(const AttnShape *shape, int64_t splits) {
 }
 
 static size_t mma_bytes(const AttnShape *shape, int64_t splits) {
-    return split_kv_workspace_bytes(shape, split_kv_mma_rows(shape), splits);
+    return split_kv_workspace_bytes(shape, split_kv_mma_rows(shape),
+                                    split_kv_mma_limit(shape, splits));
 }
 
 // As many blocks as the kernel's launch bounds have it, or as their shared memory lets in: `rows`
@@ -242,7 +241,7 @@ static int64_t cores_splits(const AttnShape *shape, DType dtype, const GpuProper
     const int fit = gpu_blocks_per_multiprocessor(properties, SPLIT_KV_THREADS, 0, shared);
     const int blocks = fit < bound ? fit : bound;
     return split_kv_splits(shape, rows, (int64_t)properties->multiprocessors * blocks,
-                           SPLIT_KV_BLOCK_COST);
+                           SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST);
 }
 
 static int64_t mma_splits(const AttnShape *shape, DType dtype, const GpuProperties *properties) {

@@ -3,27 +3,21 @@
 // Heads of every last output are compared with the oracle.
 #include "chapters/ch09_paged/show.h"
 
-#include <math.h>
+#include "common/timed_cache.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Elements of the block of random numbers that fills the pool again and again: no multiple of a
-// row or a page. And output heads that are checked.
-enum { FILL = (1 << 22) + 296, CHECKED_HEADS = 4, MOST_SETS = 64 };
+enum { MOST_SETS = 64 };
 
-// A pool in device memory for several batches of one shape, which runs take in turn, so that none
-// is still in the L2 when its turn comes again. Made by hand, and not appended to: only what a
-// kernel reads is there.
+// A pool in device memory for several batches of one shape, which runs take in turn. Made by hand,
+// and not appended to: only what a kernel reads is there.
 typedef struct TimedPool {
-    AttnShape shape; // with lengths
-    DType dtype;
-    int sets;            // batches: enough to exceed twice the L2, at least two
-    size_t tensor_bytes; // of K, and of V
-    void *k, *v;         // pages
-    void *q, *o;         // one for all sets
-    float *lse;
-    int32_t *kv_lens;
+    TimedProblem problem; // with lengths
+    int sets;             // batches, MOST_SETS at most
+    size_t tensor_bytes;  // of K, and of V
+    void *k, *v;          // pages
     // for one page size and order
     PagedCache cache[MOST_SETS];
     int32_t *table[MOST_SETS]; // the same in host memory
@@ -34,34 +28,7 @@ typedef struct TimedPool {
     int last; // the set that was read last
 } TimedPool;
 
-typedef struct TimedPoint {
-    TimeStats seconds;
-    double rate; // bytes/s of K and V in use, by the median
-    bool passed; // sampled heads of the last run's output
-} TimedPoint;
-
 // ---- memory -------------------------------------------------------------------------------------
-
-static void *allocate(const Show *show, const char *name, size_t count, size_t element) {
-    void *memory;
-    lesson_require(show->program, gpu_alloc(show->target, &memory, name, count, element));
-    return memory;
-}
-
-// Uploads a block of random numbers, rounded to the storage type, over and over.
-static void fill(const Show *show, void *memory, size_t bytes, DType dtype, uint64_t seed) {
-    Tensor block;
-    const int64_t dims[] = {1, 1, 1, FILL};
-    lesson_require(show->program, tensor_alloc(&block, dtype, 4, dims));
-    tensor_fill_random(&block, show->options->seed + seed, 1.0);
-    const size_t step = block.count * dtype_size(dtype);
-    for (size_t done = 0; done < bytes; done += step) {
-        const size_t part = bytes - done < step ? bytes - done : step;
-        lesson_require(show->program,
-                       gpu_upload(show->target, (char *)memory + done, block.data, part));
-    }
-    tensor_free(&block);
-}
 
 static int64_t pages_of(const AttnShape *shape, int64_t page_size) {
     int64_t pages = 0;
@@ -74,29 +41,22 @@ static int64_t pages_of(const AttnShape *shape, int64_t page_size) {
 // Room for the batches in pages of any of these sizes.
 static void pool_make(const Show *show, TimedPool *pool, const AttnShape *shape, DType dtype,
                       const int64_t *sizes, int count) {
-    const size_t element = dtype_size(dtype), batch = (size_t)shape->batch;
+    const size_t element = dtype_size(dtype);
     int64_t tokens = 0;
     for (int i = 0; i < count; i++) {
         const int64_t slots = pages_of(shape, sizes[i]) * sizes[i];
         tokens = slots > tokens ? slots : tokens;
     }
-    const double twice = 2.0 * (double)show->properties.l2_bytes;
-    const double sets = 1 + floor(twice / page_kv_bytes(shape, (double)element));
-    *pool = (TimedPool){.shape = *shape, .dtype = dtype};
-    pool->sets = sets < 2 ? 2 : sets > MOST_SETS ? MOST_SETS : (int)sets;
+    *pool = (TimedPool){.sets = 0};
+    timed_problem_make(&pool->problem, show->program, show->options, show->target, shape, dtype);
+    const int sets = timed_sets(&pool->problem, page_kv_bytes(shape, (double)element));
+    pool->sets = sets > MOST_SETS ? MOST_SETS : sets;
     const size_t elements = (size_t)(pool->sets * tokens * shape->heads_kv * shape->dim);
     pool->tensor_bytes = elements * element;
-    pool->k = allocate(show, "k_pages", elements, element);
-    pool->v = allocate(show, "v_pages", elements, element);
-    pool->q = allocate(show, "q", attn_count_q(shape), element);
-    fill(show, pool->k, pool->tensor_bytes, dtype, 0);
-    fill(show, pool->v, pool->tensor_bytes, dtype, 1);
-    fill(show, pool->q, attn_count_q(shape) * element, dtype, 2);
-    pool->o = allocate(show, "o", attn_count_q(shape), element);
-    pool->lse = allocate(show, "lse", attn_count_lse(shape), sizeof *pool->lse);
-    pool->kv_lens = allocate(show, "kv_lens", batch, sizeof *pool->kv_lens);
-    lesson_require(show->program, gpu_upload(show->target, pool->kv_lens, shape->kv_lens,
-                                             batch * sizeof *pool->kv_lens));
+    pool->k = timed_alloc(&pool->problem, "k_pages", elements, element);
+    pool->v = timed_alloc(&pool->problem, "v_pages", elements, element);
+    timed_fill(&pool->problem, pool->k, pool->tensor_bytes, 0);
+    timed_fill(&pool->problem, pool->v, pool->tensor_bytes, 1);
 }
 
 static void drop_tables(const Show *show, TimedPool *pool) {
@@ -111,11 +71,10 @@ static void drop_tables(const Show *show, TimedPool *pool) {
 }
 
 static void pool_free(const Show *show, TimedPool *pool) {
-    void *const buffers[] = {pool->k, pool->v, pool->q, pool->o, pool->lse, pool->kv_lens};
     drop_tables(show, pool);
-    for (size_t b = 0; b < sizeof buffers / sizeof buffers[0]; b++) {
-        gpu_free(show->target, buffers[b]);
-    }
+    gpu_free(show->target, pool->k);
+    gpu_free(show->target, pool->v);
+    timed_problem_free(&pool->problem);
     *pool = (TimedPool){0};
 }
 
@@ -143,7 +102,7 @@ static int32_t *page_numbers(const Show *show, int64_t count, bool shuffled) {
 
 // Tables of all sets for pages of that size, over the whole pool.
 static void make_tables(const Show *show, TimedPool *pool, int64_t page_size, bool shuffled) {
-    const AttnShape *shape = &pool->shape;
+    const AttnShape *shape = &pool->problem.shape;
     const int64_t pages = pages_of(shape, page_size);
     const int64_t columns = page_lookups(shape->len_kv, page_size);
     const size_t entries = (size_t)(shape->batch * columns);
@@ -151,7 +110,7 @@ static void make_tables(const Show *show, TimedPool *pool, int64_t page_size, bo
     drop_tables(show, pool);
     for (int set = 0; set < pool->sets; set++) {
         int32_t *table = page_numbers(show, (int64_t)entries, false);
-        void *device = allocate(show, "table", entries, sizeof *table);
+        void *device = timed_alloc(&pool->problem, "table", entries, sizeof *table);
         for (int64_t b = 0; b < shape->batch; b++) {
             const int64_t used = page_lookups(shape->kv_lens[b], page_size);
             memcpy(table + b * columns, next, (size_t)used * sizeof *table);
@@ -162,113 +121,63 @@ static void make_tables(const Show *show, TimedPool *pool, int64_t page_size, bo
         pool->table[set] = table;
         pool->cache[set] = (PagedCache){
             .target = show->target,
-            .layout = {page_size, shape->heads_kv, shape->dim, pool->dtype},
+            .layout = {page_size, shape->heads_kv, shape->dim, pool->problem.dtype},
             .pages = pool->sets * pages,
             .k = pool->k,
             .v = pool->v,
             .table = device,
             .columns = columns,
             .batch = shape->batch,
-            .kv_lens = pool->kv_lens,
+            .kv_lens = pool->problem.kv_lens,
         };
     }
     free(numbers);
 }
 
-// ---- checking -----------------------------------------------------------------------------------
+// ---- a run --------------------------------------------------------------------------------------
 
-static Tensor download(const Show *show, const void *memory, int64_t first, int64_t rows,
-                       int64_t dim, DType dtype) {
-    Tensor part;
-    const int64_t dims[] = {1, 1, rows, dim};
-    lesson_require(show->program, tensor_alloc(&part, dtype, 4, dims));
-    lesson_require(show->program,
-                   gpu_download(show->target, part.data,
-                                (const char *)memory + (size_t)(first * dim) * dtype_size(dtype),
-                                part.count * dtype_size(dtype)));
-    return part;
-}
-
-// The keys or values of one KV head of sequence b, out of the pages of the set that was read last.
-static Tensor gather(const Show *show, const TimedPool *pool, const void *memory, int64_t b,
-                     int64_t kv_head) {
+// A TimedKeys: out of the pages of the set that was read last.
+static Tensor gather(void *context, int64_t entry, int64_t kv_head, int which) {
+    const TimedPool *pool = context;
+    const TimedProblem *problem = &pool->problem;
     const PagedCache *cache = &pool->cache[pool->last];
-    const int64_t keys = pool->shape.kv_lens[b], page_size = cache->layout.page_size;
-    const int32_t *table = pool->table[pool->last] + b * cache->columns;
-    const size_t row = (size_t)pool->shape.dim * dtype_size(pool->dtype);
-    const int64_t dims[] = {1, 1, keys, pool->shape.dim};
+    const int64_t keys = problem->shape.kv_lens[entry], page_size = cache->layout.page_size;
+    const int32_t *table = pool->table[pool->last] + entry * cache->columns;
+    const char *memory = which == 0 ? pool->k : pool->v;
+    const size_t element = dtype_size(problem->dtype);
+    const size_t row = (size_t)problem->shape.dim * element;
+    const int64_t dims[] = {1, 1, keys, problem->shape.dim};
     Tensor part;
-    lesson_require(show->program, tensor_alloc(&part, pool->dtype, 4, dims));
+    lesson_require(problem->program, tensor_alloc(&part, problem->dtype, 4, dims));
     for (int64_t key = 0; key < keys; key += page_size) {
         const int64_t count = keys - key < page_size ? keys - key : page_size;
-        const int64_t from =
-            page_offset(&cache->layout, table[key / page_size], kv_head, 0) / pool->shape.dim;
-        lesson_require(show->program,
-                       gpu_download(show->target, (char *)part.data + (size_t)key * row,
-                                    (const char *)memory + (size_t)from * row,
-                                    (size_t)count * row));
+        const int64_t from = page_offset(&cache->layout, table[key / page_size], kv_head, 0);
+        lesson_require(problem->program,
+                       gpu_download(problem->target, (char *)part.data + (size_t)key * row,
+                                    memory + (size_t)from * element, (size_t)count * row));
     }
     return part;
 }
-
-// Compares head `head`, counted over the batch, of the last output with the oracle.
-static bool check_head(const Show *show, const TimedPool *pool, int64_t head) {
-    const AttnShape *shape = &pool->shape;
-    const int64_t b = head / shape->heads_q, dim = shape->dim, rows = shape->len_q;
-    const int64_t kv_head = attn_kv_head(shape, head % shape->heads_q);
-    AttnShape small = *shape;
-    small.batch = small.heads_q = small.heads_kv = 1;
-    small.len_kv = shape->kv_lens[b];
-    small.kv_lens = NULL;
-    Tensor tensors[] = {
-        download(show, pool->q, head * rows, rows, dim, pool->dtype),
-        gather(show, pool, pool->k, b, kv_head),
-        gather(show, pool, pool->v, b, kv_head),
-        download(show, pool->o, head * rows, rows, dim, pool->dtype),
-        download(show, pool->lse, head * rows, rows, 1, DTYPE_F32),
-    };
-    Expected expected;
-    lesson_require(show->program, expected_make(&expected, &small, &tensors[0], &tensors[1],
-                                                &tensors[2], pool->dtype));
-    const bool passed = compare_output(&expected, &tensors[3], &tensors[4], 0, NULL, NULL);
-    expected_free(&expected);
-    for (int t = 0; t < 5; t++) {
-        tensor_free(&tensors[t]);
-    }
-    return passed;
-}
-
-// ---- a run --------------------------------------------------------------------------------------
 
 static AttnStatus timed_run(void *context, int run) {
     TimedPool *pool = context;
+    const TimedProblem *problem = &pool->problem;
     pool->last = run % pool->sets;
     const PagedCache *cache = &pool->cache[pool->last];
-    return paged_rungs[pool->rung].builds[cache->target](&pool->shape, pool->dtype, pool->q, cache,
-                                                         pool->o, pool->lse, pool->splits,
-                                                         pool->workspace, NULL);
+    return paged_rungs[pool->rung].builds[cache->target](
+        &problem->shape, problem->dtype, problem->q, cache, problem->o, problem->lse, pool->splits,
+        pool->workspace, NULL);
 }
 
+// Times a rung and compares heads of its last output with the oracle.
 static TimedPoint time_rung(const Show *show, TimedPool *pool, int rung) {
-    TimedPoint point = {.passed = true};
-    const AttnShape *shape = &pool->shape;
-    const int64_t heads = shape->batch * shape->heads_q;
-    const size_t element = dtype_size(pool->dtype);
+    const AttnShape *shape = &pool->problem.shape;
     pool->rung = rung;
-    pool->splits = splits_for(show, rung, shape, pool->dtype);
+    pool->splits = splits_for(show, rung, shape, pool->problem.dtype);
     lesson_require(show->program,
                    rung_workspace(rung, show->target, shape, pool->splits, &pool->workspace));
-    lesson_require(show->program,
-                   gpu_fill(show->target, pool->o, 0xFF, attn_count_q(shape) * element, NULL));
-    lesson_require(show->program, gpu_measure(show->target, timed_run, pool, show->options->repeats,
-                                              &point.seconds));
-    lesson_require(show->program, gpu_synchronize(show->target));
-    for (int i = 0; i < CHECKED_HEADS && i < heads; i++) { // the first, the last, and between
-        const int64_t head = heads > CHECKED_HEADS ? i * (heads - 1) / (CHECKED_HEADS - 1) : i;
-        point.passed = check_head(show, pool, head) && point.passed;
-    }
+    const TimedPoint point = timed_measure(&pool->problem, timed_run, gather, pool);
     gpu_free(show->target, pool->workspace);
-    point.rate = page_kv_bytes(shape, (double)element) / point.seconds.median;
     return point;
 }
 
@@ -293,7 +202,7 @@ static bool page_rows(const Show *show, Table *table, TimedPool *pool, int64_t p
     bool passed = true;
     make_tables(show, pool, page, shuffled);
     for (int rung = 0; rung < PAGED_RUNGS; rung++) {
-        if (!rung_takes(rung, &pool->shape, pool->dtype)) {
+        if (!rung_takes(rung, &pool->problem.shape, pool->problem.dtype)) {
             continue;
         }
         char time[64], rate[48], number[32];

@@ -249,44 +249,6 @@ START_TEST(null_pointers_are_refused) {
 }
 END_TEST
 
-typedef AttnStatus ReadEntry(const void *data, size_t bytes, unsigned *sums, GpuStream stream);
-static ReadEntry *const read_builds[3] = GPU_BUILDS(read_rate);
-
-START_TEST(reading_is_checked_and_reads) {
-    enum { BYTES = 3 * 16 * 1024 + 16 };
-    for (int t = 0; t < gpu_tests.count; t++) {
-        const GpuTarget target = gpu_tests.target[t];
-        unsigned char *host = malloc(BYTES);
-        unsigned *data, *sums, got[READ_RATE_SUMS], wanted = 0, sum = 0;
-        for (size_t i = 0; i < BYTES; i++) {
-            host[i] = (unsigned char)(i * i % 251);
-            wanted ^= (unsigned)host[i] << 8 * (i % 4);
-        }
-        ASSERT_OK(gpu_alloc(target, (void **)&data, "data", BYTES, 1));
-        ASSERT_OK(gpu_alloc(target, (void **)&sums, "sums", READ_RATE_SUMS, sizeof *sums));
-        ASSERT_OK(gpu_upload(target, data, host, BYTES));
-        ASSERT_OK(gpu_fill(target, sums, 0, sizeof got, NULL));
-        ASSERT_FAILS(read_builds[target](NULL, BYTES, sums, NULL), ATTN_ERR_ARGUMENT, "data is");
-        ASSERT_FAILS(read_builds[target](data, BYTES, NULL, NULL), ATTN_ERR_ARGUMENT, "sums is");
-        ASSERT_FAILS(read_builds[target](data, 0, sums, NULL), ATTN_ERR_ARGUMENT, "bytes 0");
-        ASSERT_FAILS(read_builds[target](data, 24, sums, NULL), ATTN_ERR_ARGUMENT, "bytes 24");
-        simt_trace_reset();
-        ASSERT_OK(read_builds[target](data, BYTES, sums, NULL));
-        ASSERT_OK(gpu_download(target, got, sums, sizeof got));
-        for (int i = 0; i < READ_RATE_SUMS; i++) {
-            sum ^= got[i];
-        }
-        ck_assert_uint_eq(sum, wanted);
-        if (target == GPU_TRACE) {
-            ck_assert_uint_eq(32 * simt_trace_sum("data").load_sectors, (BYTES + 31) / 32 * 32);
-        }
-        gpu_free(target, data);
-        gpu_free(target, sums);
-        free(host);
-    }
-}
-END_TEST
-
 // ---- tensors at any address ---------------------------------------------------------------------
 
 // Tensors that begin one element behind a buffer's start give the bits of aligned ones, but for the
@@ -359,7 +321,6 @@ int main(void) {
     tcase_add_test(tests, what_is_not_supported_is_named);
     tcase_add_test(tests, arguments_are_checked);
     tcase_add_test(tests, null_pointers_are_refused);
-    tcase_add_test(tests, reading_is_checked_and_reads);
     tcase_add_loop_test(tests, unaligned_tensors, 0, DECODE_RUNGS);
     suite_add_tcase(suite, tests);
     return gpu_tests_run(suite);

@@ -1,11 +1,8 @@
-// Chapter 8's cards: every number of the lesson that is computed rather than measured, the figure
-// of the matrix instruction against the instruction itself, and the kernel that only reads.
+// Chapter 8's cards: every number of the lesson that is computed rather than measured, and the
+// figure of the matrix instruction against the instruction itself.
 #include "chapters/ch08_gqa/cards.h"
-#include "chapters/ch08_gqa/gqa_read.h"
 
 #include "common/device.h"
-#include "common/simt/runtime.h"
-#include "tests/unit/gpu_targets.h"
 
 #include <check.h>
 #include <math.h>
@@ -202,60 +199,9 @@ START_TEST(fragments_of_the_instruction) {
 }
 END_TEST
 
-// ---- the kernel that only reads -----------------------------------------------------------------
-
-typedef AttnStatus ReadEntry(const void *data, size_t bytes, unsigned *sums, GpuStream stream);
-static ReadEntry *const read_builds[3] = GPU_BUILDS(gqa_read);
-
-// Every byte is read once: the exclusive or of all sums is that of all words, and the trace counts
-// as many bytes as there are.
-START_TEST(reads_every_byte) {
-    const GpuTarget target = gpu_tests.target[_i];
-    static const size_t sizes[] = {16, 2032, 2048, 2064, 300000};
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        const size_t words = sizes[s] / sizeof(unsigned);
-        unsigned *host = malloc(sizes[s]), *data, *sums, got[GQA_READ_SUMS], wanted = 0, sum = 0;
-        ck_assert_ptr_nonnull(host);
-        for (size_t i = 0; i < words; i++) {
-            host[i] = (unsigned)i * 2654435761U + 12345U;
-            wanted ^= host[i];
-        }
-        ASSERT_OK(gpu_alloc(target, (void **)&data, "data", words, sizeof *data));
-        ASSERT_OK(gpu_alloc(target, (void **)&sums, "sums", GQA_READ_SUMS, sizeof *sums));
-        ASSERT_OK(gpu_upload(target, data, host, sizes[s]));
-        ASSERT_OK(gpu_fill(target, sums, 0, sizeof got, NULL));
-        simt_trace_reset();
-        ASSERT_OK(read_builds[target](data, sizes[s], sums, NULL));
-        ASSERT_OK(gpu_download(target, got, sums, sizeof got));
-        for (int i = 0; i < GQA_READ_SUMS; i++) {
-            sum ^= got[i];
-        }
-        ck_assert_msg(sum == wanted, "%zu bytes: %u, not %u", sizes[s], sum, wanted);
-        if (target == GPU_TRACE) {
-            ck_assert_uint_eq(simt_trace_sum("data").load_bytes, sizes[s]);
-        }
-        gpu_free(target, data);
-        gpu_free(target, sums);
-        free(host);
-    }
-}
-END_TEST
-
-START_TEST(reads_no_other_sizes) {
-    _Alignas(16) unsigned data[8] = {0};
-    unsigned sums[GQA_READ_SUMS];
-    ASSERT_FAILS(gqa_read_simt(NULL, 16, sums, NULL), ATTN_ERR_ARGUMENT, "data");
-    ASSERT_FAILS(gqa_read_simt(data, 16, NULL, NULL), ATTN_ERR_ARGUMENT, "sums");
-    ASSERT_FAILS(gqa_read_simt(data, 0, sums, NULL), ATTN_ERR_ARGUMENT, "bytes 0");
-    ASSERT_FAILS(gqa_read_simt(data, 24, sums, NULL), ATTN_ERR_ARGUMENT, "bytes 24");
-    ASSERT_FAILS(gqa_read_simt(data + 1, 16, sums, NULL), ATTN_ERR_ARGUMENT, "bytes 16");
-}
-END_TEST
-
 int main(void) {
     Suite *suite = suite_create("ch08_cards");
     TCase *cards = tcase_create("cards");
-    gpu_tests_find();
     suite_add_tcase(suite, cards);
     tcase_add_test(cards, cache_of_a_model);
     tcase_add_test(cards, intensity);
@@ -267,7 +213,9 @@ int main(void) {
     tcase_add_test(cards, step_of_a_rung);
     tcase_add_test(cards, share_by_group);
     tcase_add_test(cards, fragments_of_the_instruction);
-    tcase_add_loop_test(cards, reads_every_byte, 0, gpu_tests.count);
-    tcase_add_test(cards, reads_no_other_sizes);
-    return gpu_tests_run(suite);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

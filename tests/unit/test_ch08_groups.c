@@ -38,7 +38,7 @@ static AttnShape draw_shape(uint64_t *state, GqaConfig *config, int32_t *kv_lens
     AttnShape shape = {.batch = DRAW(state, 1, 2, 3), .heads_kv = DRAW(state, 1, 2, 3)};
     shape.heads_q = shape.heads_kv * DRAW(state, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16);
     shape.len_q = DRAW(state, 1, 1, 1, 2, 3, 4, 5, 7, 8, 17);
-    shape.len_kv = DRAW(state, 1, 2, 15, 16, 17, 31, 63, 64, 65, 127, 129, 200, 257);
+    shape.len_kv = DRAW(state, 1, 2, 15, 16, 17, 31, 63, 64, 65, 127, 129, 200, 257, 400, 700);
     shape.dim = config->rung == GQA_MMA ? DRAW(state, 64, 128)
                                         : DRAW(state, 64, 128, 64, 128, 256, 1, 7, 40, 96, 130);
     shape.causal = DRAW(state, 0, 1, 1) == 1;
@@ -108,16 +108,19 @@ END_TEST
 
 // ---- splits, workspaces, the same bits ----------------------------------------------------------
 
-// Every number of splits from 1 to more than there are keys; as many as the model takes, too.
+// Every number of splits from 1 to more than there are keys, or steps of the matrix instruction; as
+// many as the model takes, too.
 START_TEST(any_number_of_splits) {
-    const AttnShape shape = {1, 6, 2, 2, 37, 64, 0, true, 0, NULL};
     for (int i = 0; i < gqa_config_count; i++) {
+        const bool steps = gqa_configs[i].rung == GQA_MMA;
+        const int64_t keys = steps ? 7 * SPLIT_KV_MMA_KEYS + 1 : 37, by = steps ? 2 : 5;
+        const AttnShape shape = {1, 6, 2, 2, keys, 64, 0, true, 0, NULL};
         GpuProperties properties;
         Problem problem;
         GqaConfig config = gqa_configs[i];
         ASSERT_OK(gpu_properties(config.target, &properties));
         ASSERT_OK(problem_random(&problem, &shape, config.stored, 4));
-        for (config.splits = 1; config.splits <= shape.len_kv + 5; config.splits += 5) {
+        for (config.splits = 1; config.splits <= (steps ? 9 : keys + 5); config.splits += by) {
             gqa_check(&config, &problem, "splits");
         }
         config.splits = gqa_rungs[config.rung].splits(&shape, config.stored, &properties);
@@ -157,9 +160,9 @@ static void launch_and_check(const Launches *launches, const AttnShape *shape, i
 START_TEST(a_workspace_serves_many_launches) {
     static const int32_t lens[] = {70, 9};
     static const AttnShape shapes[] = {
-        {2, 8, 2, 1, 130, 64, 0, false, 0, NULL},
+        {2, 8, 2, 1, 530, 64, 0, false, 0, NULL},
         {2, 4, 1, 3, 70, 128, 0, true, 20, lens},
-        {1, 9, 3, 5, 64, 64, 0, true, 0, NULL},
+        {1, 9, 3, 5, 400, 64, 0, true, 0, NULL},
     };
     const GqaConfig *config = &gqa_configs[_i];
     const size_t bytes = 1 << 20;
@@ -177,7 +180,7 @@ END_TEST
 
 // The same splits give the same bits: in every run, and in every order of threads.
 START_TEST(the_same_bits) {
-    const AttnShape shape = {2, 8, 2, 3, 150, 64, 0, true, 0, NULL};
+    const AttnShape shape = {1, 8, 2, 3, 450, 64, 0, true, 0, NULL};
     for (int i = 0; i < gqa_config_count; i++) {
         Problem first, other;
         GqaConfig config = gqa_configs[i];

@@ -26,8 +26,8 @@ static const PagedRun simt_runs[] = {
     {PAGED_CORES, GPU_SIMT, SIMT_FORWARD, DTYPE_F16, 64, PAGES_SHUFFLED, 3},
     {PAGED_MMA, GPU_SIMT, SIMT_FORWARD, DTYPE_BF16, 16, PAGES_SHUFFLED, 1},
     {PAGED_MMA, GPU_SIMT, SIMT_REVERSE, DTYPE_F16, 3, PAGES_SHUFFLED, 5},
-    {PAGED_MMA, GPU_SIMT, SIMT_RANDOM, DTYPE_BF16, 64, PAGES_REVERSED, 2},
-    {PAGED_MMA, GPU_SIMT, SIMT_RANDOM, DTYPE_F16, 24, PAGES_SHUFFLED, 3},
+    {PAGED_MMA, GPU_SIMT, SIMT_RANDOM, DTYPE_F16, 64, PAGES_REVERSED, 2},
+    {PAGED_MMA, GPU_SIMT, SIMT_RANDOM, DTYPE_BF16, 24, PAGES_SHUFFLED, 3},
 };
 enum { SIMT_RUNS = sizeof simt_runs / sizeof simt_runs[0] };
 static PagedRun runs[2 * SIMT_RUNS];
@@ -51,7 +51,7 @@ static KernelUnderTest kernel_under_test(const PagedRun *run) {
                              .run = paged_run,
                              .config = run,
                              .block_q = run->rung == PAGED_MMA ? 16 : 8,
-                             .block_k = 64,
+                             .block_k = run->rung == PAGED_MMA ? SPLIT_KV_MMA_KEYS : 64,
                              .max_dim = run->rung == PAGED_MMA ? 128 : PAGED_MAX_DIM,
                              .dtype = run->dtype};
 }
@@ -195,12 +195,14 @@ END_TEST
 // ---- page sizes and orders ----------------------------------------------------------------------
 
 // Shapes that a sweep runs: ragged, among them empty sequences, with and without windows, decode
-// steps and chunks, groups of 1, 3, 4 and 8 heads.
-static const int32_t lens_three[] = {77, 0, 130}, lens_two[] = {1, 97};
+// steps and chunks, groups of 1, 3, 4, 8 and 12 heads; and lengths of several rounds of a block's
+// steps, in one part and in parts beside each other, with a window that begins within a step.
+static const int32_t lens_three[] = {77, 0, 130}, lens_two[] = {1, 97}, lens_one[] = {697};
 static const AttnShape sweep[] = {
     {3, 8, 2, 1, 130, 64, 0, false, 0, lens_three},    {2, 3, 1, 5, 97, 64, 0, true, 0, lens_two},
     {3, 2, 2, 3, 130, 64, 0, true, 20, lens_three},    {2, 8, 1, 1, 97, 128, 0, true, 33, lens_two},
-    {3, 4, 1, 9, 130, 64, 0.3, true, 200, lens_three},
+    {3, 4, 1, 9, 130, 64, 0.3, true, 200, lens_three}, {1, 4, 1, 1, 700, 64, 0, false, 0, lens_one},
+    {1, 12, 1, 2, 700, 128, 0, true, 610, lens_one},
 };
 static const int64_t page_sizes[] = {256, 1, 3, 6, 8, 16, 64};
 enum {
@@ -410,14 +412,14 @@ START_TEST(what_is_refused) {
 END_TEST
 
 START_TEST(splits_fill_the_device) {
+    static const int64_t wanted[PAGED_RUNGS] = {49, 16};
     GpuProperties h200;
     ASSERT_OK(gpu_properties(GPU_SIMT, &h200));
     const int32_t lens[] = {131072};
     const AttnShape shape = {1, 32, 8, 1, 131072, 128, 0, false, 0, lens};
     for (int rung = 0; rung < PAGED_RUNGS; rung++) {
         const int64_t splits = paged_rungs[rung].splits(&shape, DTYPE_BF16, &h200);
-        ck_assert_int_ge(10 * 8 * splits, 9 * h200.multiprocessors);
-        ck_assert_int_le(splits, 131072 / 64);
+        ck_assert_int_eq(splits, wanted[rung]);
     }
 }
 END_TEST

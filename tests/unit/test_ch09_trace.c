@@ -129,13 +129,14 @@ START_TEST(nothing_is_found) {
         }
         const int64_t page = page_sizes[draw[0] % PAGE_SIZES];
         const int32_t border = (int32_t)(page * (1 + (int64_t)draw[1] % 3));
-        const int32_t lens[] = {border % 150, border % 150 + 1, (int32_t)(draw[2] % 90)};
+        const int32_t more = i % 8 == 0 ? 3 * SPLIT_KV_MMA_KEYS : 0; // parts of whole steps
+        const int32_t lens[] = {border % 150 + more, border % 150 + 1, (int32_t)(draw[2] % 90)};
         const bool narrow = rung == PAGED_CORES && draw[3] % 2 == 0;
         const AttnShape shape = {.batch = 3,
                                  .heads_q = heads[draw[4] % 3][0],
                                  .heads_kv = heads[draw[4] % 3][1],
                                  .len_q = 1 + (int64_t)draw[5] % 4,
-                                 .len_kv = 151,
+                                 .len_kv = 151 + more,
                                  .dim = narrow ? 20 + (int64_t)draw[3] % 9 : 64,
                                  .causal = true,
                                  .window = (int64_t)draw[6] % 2 * (int64_t)(draw[6] % 60),

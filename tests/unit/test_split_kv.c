@@ -70,25 +70,62 @@ END_TEST
 // 132 SMs of 3 blocks, 8 KV heads: 49 parts of 131,072 keys are 392 of 396 blocks.
 START_TEST(splits_of_a_shape) {
     AttnShape shape = {1, 32, 8, 1, 131072, 128, 0, false, 0, NULL};
-    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132, SPLIT_KV_BLOCK_COST), 49);
+    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132, SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST),
+                     49);
     shape.batch = 64;
-    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132, SPLIT_KV_BLOCK_COST),
+    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132, SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST),
                      17); // 21.98 of 22 waves
     shape.batch = 0;
-    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132, SPLIT_KV_BLOCK_COST), 1);
+    ck_assert_int_eq(split_kv_splits(&shape, 8, 3 * 132, SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST),
+                     1);
     // Parts of a ragged batch are as long as their mean asks: 4 entries of 1,024 keys and one of
     // 131,072 have a mean of 27,034.
     static const int32_t lens[] = {1024, 1024, 1024, 1024, 131072};
     AttnShape ragged = {5, 32, 8, 1, 131072, 128, 0, false, 0, lens};
     const int64_t parts = split_kv_choose(40, 27034, 396, SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST);
     const int64_t part = (27034 + parts - 1) / parts;
-    ck_assert_int_eq(split_kv_splits(&ragged, 8, 396, SPLIT_KV_BLOCK_COST),
+    ck_assert_int_eq(split_kv_splits(&ragged, 8, 396, SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST),
                      (131072 + part - 1) / part);
     // A window has few keys, and few parts: as many keys to a part, but of len_kv.
     AttnShape window = {1, 32, 8, 1, 131072, 128, 0, true, 1024, NULL};
     const int64_t few = split_kv_choose(8, 1024, 396, SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST);
     ck_assert_int_eq(few, 16);
-    ck_assert_int_eq(split_kv_splits(&window, 8, 396, SPLIT_KV_BLOCK_COST), 131072 / (1024 / few));
+    ck_assert_int_eq(split_kv_splits(&window, 8, 396, SPLIT_KV_MIN_KEYS, SPLIT_KV_BLOCK_COST),
+                     131072 / (1024 / few));
+}
+END_TEST
+
+// As recorded in docs/benchmarks/h200_ch08.csv: one block an SM at d = 128, two at d = 64.
+START_TEST(splits_of_the_matrix_instruction) {
+    GpuProperties h200;
+    ASSERT_OK(gpu_properties(GPU_SIMT, &h200));
+    static const struct {
+        int64_t batch, keys, heads_q, heads_kv, dim, splits;
+    } rows[] = {
+        {1, 131072, 32, 8, 128, 16}, {16, 8192, 32, 8, 128, 1}, {64, 8192, 32, 8, 128, 1},
+        {16, 8192, 64, 8, 128, 1},   {16, 8192, 32, 1, 128, 4}, {16, 8192, 16, 8, 64, 2},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const AttnShape shape = {rows[i].batch,
+                                 rows[i].heads_q,
+                                 rows[i].heads_kv,
+                                 1,
+                                 rows[i].keys,
+                                 rows[i].dim,
+                                 0,
+                                 false,
+                                 0,
+                                 NULL};
+        ck_assert_int_eq(split_kv_mma_splits(&shape, &h200), rows[i].splits);
+    }
+    // A part has a step of 128 keys at least, and a shorter cache is one part.
+    const AttnShape shape = {1, 32, 8, 1, 1000, 128, 0, false, 0, NULL};
+    ck_assert_int_eq(split_kv_mma_limit(&shape, 100000), 7);
+    ck_assert_int_eq(split_kv_mma_limit(&shape, 3), 3);
+    ck_assert_int_eq(split_kv_mma_limit(&shape, 0), 0); // an error stays one
+    const AttnShape few = {1, 32, 8, 1, 127, 128, 0, false, 0, NULL};
+    ck_assert_int_eq(split_kv_mma_limit(&few, 5), 1);
+    ck_assert_int_le(split_kv_mma_splits(&shape, &h200), 7);
 }
 END_TEST
 
@@ -275,6 +312,7 @@ int main(void) {
     tcase_add_test(tests, shares_of_a_wave);
     tcase_add_test(tests, the_choice_is_the_models_best);
     tcase_add_test(tests, splits_of_a_shape);
+    tcase_add_test(tests, splits_of_the_matrix_instruction);
     tcase_add_test(tests, rows_are_packed_by_kv_head);
     tcase_add_test(tests, parts_have_keys);
     tcase_add_test(tests, windows_fit_into_their_parts);
