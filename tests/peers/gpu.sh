@@ -27,11 +27,11 @@ for suite in "$BUILD"/tests/unit/test_ch0[5-9]* "$BUILD"/tests/unit/test_ch1* \
 done
 if command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck; do
-        for sizes in '160 64' '77 131'; do
+        for sizes in '160 64' '77 131' '700 128'; do
             for chapter in ch05 ch06 ch07 ch08 ch09; do
                 # shellcheck disable=SC2086
                 compute-sanitizer --tool $tool --error-exitcode 1 "$BUILD/launches" cuda \
-                    $chapter $sizes >"$out/$tool.$chapter.txt" 2>&1
+                    $chapter $sizes >"$out/$tool.$chapter.${sizes#* }.txt" 2>&1
                 report "$tool, $chapter, N d = $sizes" $?
             done
         done

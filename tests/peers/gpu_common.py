@@ -1,7 +1,12 @@
-"""What the scripts that time CUDA kernels beside PyTorch share: the library, timing, CSV columns."""
+"""What the scripts that time CUDA kernels beside PyTorch share: the library, timing, CSV columns.
 
+And for the two that time decoding, gpu_decode.py and gpu_gqa.py: answers, the check, the rows.
+"""
+
+import collections
 import ctypes
 import datetime
+import functools
 import os
 import subprocess
 import sys
@@ -10,13 +15,16 @@ import torch
 
 from cpu_sdpa import AttnShape, quantile
 
-__all__ = ["AttnShape", "CUDA", "DTYPES", "common_columns", "event_times", "graph_of",
-           "load_library", "quantile", "require", "spread", "time_sides"]
+__all__ = ["AttnShape", "CUDA", "DTYPES", "Report", "calls_over", "check", "common_columns",
+           "event_times", "expected", "graph_of", "load_library", "quantile", "read_ceiling",
+           "require", "spread", "stream", "time_sides"]
 
 CUDA = 2  # GPU_CUDA of common/gpu.h
 DTYPES = {"f32": (0, torch.float32), "f16": (1, torch.float16), "bf16": (2, torch.bfloat16)}
 ROUNDS = 5  # bursts of each side, in turn
 BURST_SECONDS = 0.1  # of timed calls
+
+torch.backends.cuda.matmul.allow_tf32 = False  # `expected` needs float32 products
 
 
 def load_library(path):
@@ -31,6 +39,10 @@ def load_library(path):
 def require(library, status):
     if status != 0:
         sys.exit(f"{sys.argv[0]}: {library.attn_last_error().decode()}")
+
+
+def stream():
+    return torch.cuda.current_stream().cuda_stream
 
 
 def common_columns():
@@ -52,6 +64,11 @@ def event_times(call, repeats):
         pairs.append((start, stop))
     torch.cuda.synchronize()
     return [start.elapsed_time(stop) for start, stop in pairs]
+
+
+def calls_over(sets, call, count):
+    """`count` calls that take the sets in turn; the last takes sets[(count - 1) % len(sets)]."""
+    return [functools.partial(call, *sets[i % len(sets)]) for i in range(count)]
 
 
 def graph_of(calls):
@@ -88,3 +105,107 @@ def time_sides(sides, rounds=ROUNDS, burst_seconds=BURST_SECONDS):
 def spread(values):
     """Median, 10th and 90th percentile."""
     return quantile(values, 0.5), quantile(values, 0.1), quantile(values, 0.9)
+
+
+def read_ceiling(library):
+    """A kernel that only reads: its bytes, 2 GiB, and the microseconds of each call."""
+    data = torch.randint(0, 2**31, (2**29,), dtype=torch.int32, device="cuda")
+    sums = torch.empty(4096, dtype=torch.int32, device="cuda")
+    size = 4 * data.numel()
+
+    def call():
+        require(library, library.read_rate_cuda(
+            ctypes.c_void_p(data.data_ptr()), ctypes.c_size_t(size),
+            ctypes.c_void_p(sums.data_ptr()), ctypes.c_void_p(stream())))
+
+    call()
+    return size, [1e3 * t for t in event_times(call, 20)]
+
+
+# O and LSE in float64; the largest sum p |v|; the largest error of O of the plain computation; the
+# keys that the longest row sees.
+Answer = collections.namedtuple("Answer", "o lse absolute plain_error keys")
+
+
+def expected(q, k, v, lens=None):
+    """The Answer, an entry and a KV head at a time. Rows without keys: O is 0, LSE is -inf.
+
+    q [batch][heads_q][len_q][dim], k and v [batch][heads_kv][keys][dim]; lens: keys of each entry.
+    The plain computation is in float32, its probabilities and its O rounded to the storage type.
+    """
+    batch, heads_q, len_q, dim = q.shape
+    heads_kv = k.shape[1]
+    group = heads_q // heads_kv
+    keys_of = [k.shape[2]] * batch if lens is None else [int(keys) for keys in lens]
+    o = torch.zeros_like(q, dtype=torch.float64)
+    absolute, plain = torch.zeros_like(o), torch.zeros_like(q)
+    lse = torch.full((batch, heads_q, len_q), float("-inf"), dtype=torch.float64, device=q.device)
+    for b, keys in enumerate(keys_of):
+        for h in range(heads_kv if keys > 0 else 0):
+            heads = slice(h * group, (h + 1) * group)
+            queries, keys_t, values = q[b, heads], k[b, h, :keys].T, v[b, h, :keys]
+            scores = queries.double() @ keys_t.double() / dim**0.5
+            weights = torch.softmax(scores, dim=-1)
+            lse[b, heads] = torch.logsumexp(scores, dim=-1)
+            o[b, heads] = weights @ values.double()
+            absolute[b, heads] = weights @ values.double().abs()
+            rounded = torch.softmax(queries.float() @ keys_t.float() / dim**0.5, dim=-1).to(q.dtype)
+            plain[b, heads] = (rounded.float() @ values.float()).to(q.dtype)
+    return Answer(o, lse, absolute.max().item(), (plain.double() - o).abs().max().item(),
+                  max(keys_of))
+
+
+def check(call, o, lse, want):
+    """The largest errors of the O and LSE that this call writes, and "ok" or "WRONG".
+
+    O: twice the error of the plain computation, one rounding to the storage type, and eight
+    float32 roundings of what was added up. LSE: sums of d and of N terms, whose errors on random
+    data grow with the square root of their number, four times that; and two roundings of its own.
+    """
+    o.fill_(float("nan"))
+    lse.fill_(float("nan"))
+    call()
+    empty = want.lse == float("-inf")
+    # A row without keys must have -inf itself: -inf less -inf is NaN, any other LSE is off by inf.
+    difference = torch.where(empty & (lse == want.lse), 0.0, lse.double() - want.lse)
+    largest_lse = torch.where(empty, 0.0, want.lse).abs().max().item()
+    errors = (o.double() - want.o).abs().max().item(), difference.abs().max().item()
+    allowed_o = 2 * want.plain_error + 8 * 2.0**-24 * want.absolute + \
+        torch.finfo(o.dtype).eps / 2 * want.o.abs().max().item()
+    allowed_lse = 2.0**-24 * (4 * (o.shape[-1] ** 0.5 + want.keys**0.5) + 2 * largest_lse)
+    # max() hands a NaN on, and no comparison with one is true.
+    right = errors[0] <= allowed_o and errors[1] <= allowed_lse and (o[empty] == 0).all().item()
+    return errors, "ok" if right else "WRONG"
+
+
+class Report:
+    """The rows of one CSV file, and whether all of them are right."""
+
+    def __init__(self, columns, common, ceiling):
+        """columns: those between torch and runs. ceiling: TB/s."""
+        self.common, self.ceiling, self.passed = common, ceiling, True
+        self.rows = [f"gpu,driver,date,torch,{columns},runs,median_us,p10_us,p90_us,tb_s,"
+                     "of_read_ceiling,ratio_to_flash,ratio_to_cudnn,o_error,lse_error,check"]
+
+    def add(self, fields, times_us, size, errors, verdict, ratios=(None, None)):
+        """A row. fields: the values of `columns`, kernel and case first; size: bytes of a call."""
+        median, p10, p90 = spread(times_us)
+        rate = size / median / 1e6
+        if rate > 1.05 * self.ceiling:
+            verdict += "; above the ceiling: a measurement error"
+        self.passed = self.passed and verdict in ("ok", "peer", "ceiling")
+        share = rate / self.ceiling
+        ratio = [f"{value:.4f}" if value is not None else "" for value in ratios]
+        error = [f"{value:.3g}" if value is not None else "" for value in errors]
+        self.rows.append(
+            f"{self.common},{','.join(map(str, fields))},{len(times_us)},{median:.5g},{p10:.5g},"
+            f"{p90:.5g},{rate:.4g},{share:.4f},{','.join(ratio)},{','.join(error)},{verdict}")
+        kernel, case, *where = fields
+        print(f"  {kernel:16} {case:13} {' '.join(f'{value!s:>6}' for value in where)} "
+              f"{median:9.2f} us [{p10:.2f}, {p90:.2f}] {rate:6.3f} TB/s {100 * share:5.1f} %  "
+              f"{' '.join(ratio)}  {verdict}", flush=True)
+
+    def write(self, path):
+        with open(path, "w", encoding="utf-8") as csv:
+            csv.write("\n".join(self.rows) + "\n")
+        print(f"{path}: {len(self.rows) - 1} rows")

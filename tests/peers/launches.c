@@ -102,15 +102,16 @@ static void launch_ch07(GpuTarget target, int64_t len, int64_t dim) {
 }
 
 // Every rung that takes them, on N keys in four parts: groups of four in bf16, a causal chunk of
-// five tokens in f16, two entries of different lengths with a window in f32.
+// five tokens in f16 (15 rows), two entries of different lengths with a window in f32 and in bf16.
 static void launch_ch08(GpuTarget target, int64_t keys, int64_t dim) {
     const int32_t lens[] = {(int32_t)(keys / 3), (int32_t)keys};
     const AttnShape shapes[] = {{1, 8, 2, 1, keys, dim, 0, false, 0, NULL},
                                 {1, 6, 2, 5, keys, dim, 0, true, 0, NULL},
-                                {2, 4, 1, 2, keys, dim, 0, true, keys / 2, lens}};
-    static const DType dtypes[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32};
+                                {2, 4, 1, 2, keys, dim, 0, true, keys / 2, lens},
+                                {2, 4, 1, 3, keys, dim, 0, true, keys / 2, lens}};
+    static const DType dtypes[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_BF16};
     enum { SPLITS = 4 };
-    for (int s = 0; s < 3; s++) {
+    for (int s = 0; s < 4; s++) {
         DeviceProblem p = on_device(target, &shapes[s], dtypes[s]);
         for (int r = 0; r < GQA_RUNGS; r++) {
             if (gqa_supports(r, &shapes[s], dtypes[s]) != ATTN_OK) {
@@ -129,16 +130,17 @@ static void launch_ch08(GpuTarget target, int64_t keys, int64_t dim) {
     }
 }
 
-// Two sequences of N / 3 and N keys in pages of 16 and of 6, appended in two pieces, then every
-// rung that takes them, in bf16.
+// Two sequences of N / 3 and N keys, appended in two pieces, then every rung that takes them: in
+// pages of 16 and of 6 in bf16, groups of four; in pages of 16 in f16, groups of twelve.
 static void launch_ch09(GpuTarget target, int64_t keys, int64_t dim) {
     const int32_t lens[] = {(int32_t)(keys / 3), (int32_t)keys};
-    const AttnShape shape = {2, 8, 2, 1, keys, dim, 0, false, 0, lens};
-    static const int64_t sizes[] = {16, 6};
+    static const int64_t heads[] = {8, 8, 24}, sizes[] = {16, 6, 16};
+    static const DType dtypes[] = {DTYPE_BF16, DTYPE_BF16, DTYPE_F16};
     enum { SPLITS = 4 };
-    for (int s = 0; s < 2; s++) {
-        DeviceProblem p = on_device(target, &shape, DTYPE_BF16);
-        const PageLayout layout = {sizes[s], shape.heads_kv, dim, DTYPE_BF16};
+    for (int s = 0; s < 3; s++) {
+        const AttnShape shape = {2, heads[s], 2, 1, keys, dim, 0, false, 0, lens};
+        DeviceProblem p = on_device(target, &shape, dtypes[s]);
+        const PageLayout layout = {sizes[s], shape.heads_kv, dim, dtypes[s]};
         const int64_t pages = 2 * (keys / sizes[s] + 2);
         BlockPool *pool;
         PagedCache cache;

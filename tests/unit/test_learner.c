@@ -340,7 +340,9 @@ START_TEST(watch_ends_while_a_test_runs) {
     course_put_lab("exercises", "for (;;) { pause(); } return a + b;", NULL);
     course_put("watch.out", "");
     child = start_watch("lab1");
-    usleep(1500000);
+    shell_run("for i in $(seq 600); do sleep 0.1; grep -q 'ch77 lab1' watch.out && exit 0; done; "
+              "exit 1");
+    usleep(1000000); // most likely the test runs by now; the end is the same if it does not
     ck_assert_int_eq(kill(child, SIGINT), 0); // to the watch alone, which passes it on
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
