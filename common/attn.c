@@ -166,6 +166,14 @@ int64_t attn_keys(const AttnShape *shape, int64_t batch_index) {
     return shape->kv_lens == NULL ? shape->len_kv : shape->kv_lens[batch_index];
 }
 
+double attn_kv_bytes(const AttnShape *shape, size_t element) {
+    double keys = 0;
+    for (int64_t b = 0; b < shape->batch; b++) {
+        keys += (double)attn_keys(shape, b);
+    }
+    return 2 * keys * (double)shape->heads_kv * (double)shape->dim * (double)element;
+}
+
 int64_t attn_kv_head(const AttnShape *shape, int64_t head) {
     return head / (shape->heads_q / shape->heads_kv);
 }

@@ -65,6 +65,15 @@ int64_t attn_kv_head(const AttnShape *shape, int64_t head);
 // own key. begin <= end always; begin == end is a row that sees nothing.
 KeyRange attn_visible_keys(const AttnShape *shape, int64_t batch_index, int64_t row);
 
+// Bytes of the keys and values in use, for elements of so many bytes: 2 heads_kv dim element times
+// the keys of every entry.
+double attn_kv_bytes(const AttnShape *shape, size_t element);
+
+// ceil(a / b) for b > 0.
+static inline int64_t attn_ceil_div(int64_t a, int64_t b) {
+    return a / b + (a % b > 0);
+}
+
 // Element counts of Q (and O), of K (and V), and of LSE.
 size_t attn_count_q(const AttnShape *shape);
 size_t attn_count_kv(const AttnShape *shape);

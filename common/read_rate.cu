@@ -1,10 +1,9 @@
-// The ceiling of decoding, chapters 6, 8 and 9: a kernel that reads memory and does nothing else. A
-// decode step reads each key and value once; no kernel for it can be faster than this one on as
-// many bytes.
+// The ceiling of decoding: a kernel that reads memory and does nothing else. A decode step reads
+// each key and value once; no kernel for it can be faster than this one on as many bytes.
 //
 // All blocks together pass over the memory, each reading beside its neighbours: the order that the
-// memory likes best. A thread has eight loads of 16 bytes on their way at a time, as in chapter 6's
-// kernels, and folds what it gets by exclusive or, so that the compiler cannot leave the loads out.
+// memory likes best. A thread has eight loads of 16 bytes on their way at a time, and folds what it
+// gets by exclusive or, so that the compiler cannot leave the loads out.
 #include "common/simt/simt.h"
 
 #include "common/read_rate.h"

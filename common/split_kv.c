@@ -8,10 +8,6 @@
 
 enum { MAX_LEN = 1 << 30, MAX_PARTS = 1 << 30 };
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return a / b + (a % b > 0);
-}
-
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -28,7 +24,7 @@ int64_t split_kv_choose(int64_t units, int64_t keys, int64_t slots, int64_t min_
         return 1;
     }
     const int64_t most = min_keys > 0 ? keys / min_keys : keys;
-    int64_t best = 1, best_time = ceil_div(units, slots) * (keys + block_cost);
+    int64_t best = 1, best_time = attn_ceil_div(units, slots) * (keys + block_cost);
     for (int64_t s = 2; s <= most; s++) {
         // However its waves fall out, time(s) is at least all of the work over the slots.
         const double work = (double)units * ((double)keys + (double)s * (double)block_cost);
@@ -36,7 +32,8 @@ int64_t split_kv_choose(int64_t units, int64_t keys, int64_t slots, int64_t min_
             break;
         }
         // Where some of s parts have no key, fewer parts of the same size were tried before.
-        const int64_t time = ceil_div(units * s, slots) * (ceil_div(keys, s) + block_cost);
+        const int64_t time =
+            attn_ceil_div(units * s, slots) * (attn_ceil_div(keys, s) + block_cost);
         if (time < best_time) {
             best = s;
             best_time = time;
@@ -50,7 +47,7 @@ static int64_t group_of(const AttnShape *shape) {
 }
 
 static int64_t tiles_of(const AttnShape *shape, int64_t tile_rows) {
-    return ceil_div(group_of(shape) * shape->len_q, tile_rows);
+    return attn_ceil_div(group_of(shape) * shape->len_q, tile_rows);
 }
 
 static int64_t units_of(const AttnShape *shape, int64_t tile_rows) {
@@ -63,8 +60,8 @@ static int64_t tile_keys(const AttnShape *shape, int64_t tile_rows, int64_t keys
     if (shape->window == 0) {
         return keys;
     }
-    const int64_t tokens =
-        smaller(ceil_div(tile_rows - 1, group_of(shape)) + 1, shape->len_q > 0 ? shape->len_q : 1);
+    const int64_t tokens = smaller(attn_ceil_div(tile_rows - 1, group_of(shape)) + 1,
+                                   shape->len_q > 0 ? shape->len_q : 1);
     return smaller(keys, smaller(shape->window, MAX_LEN) + tokens - 1);
 }
 
@@ -74,13 +71,13 @@ static int64_t keys_of_part(const AttnShape *shape, int64_t tile_rows, int64_t s
         return 1;
     }
     return units_of(shape, tile_rows) > SPLIT_KV_MAX_UNITS ? shape->len_kv
-                                                           : ceil_div(shape->len_kv, splits);
+                                                           : attn_ceil_div(shape->len_kv, splits);
 }
 
 // The parts that a tile has at most: at least 1, no more than `splits`.
 static int64_t parts_of(const AttnShape *shape, int64_t tile_rows, int64_t splits) {
     const int64_t keys = tile_keys(shape, tile_rows, shape->len_kv);
-    return keys == 0 ? 1 : ceil_div(keys, keys_of_part(shape, tile_rows, splits));
+    return keys == 0 ? 1 : attn_ceil_div(keys, keys_of_part(shape, tile_rows, splits));
 }
 
 int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots, int64_t min_keys,
@@ -89,11 +86,11 @@ int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots
     for (int64_t b = 0; b < shape->batch; b++) {
         sum += tile_keys(shape, tile_rows, attn_keys(shape, b));
     }
-    const int64_t keys = shape->batch > 0 ? ceil_div(sum, shape->batch) : 0; // their mean
+    const int64_t keys = shape->batch > 0 ? attn_ceil_div(sum, shape->batch) : 0; // their mean
     const int64_t splits =
         split_kv_choose(units_of(shape, tile_rows), keys, slots, min_keys, block_cost);
     // As many keys to a part, but of len_kv keys.
-    return keys > 0 ? ceil_div(shape->len_kv, ceil_div(keys, splits)) : 1;
+    return keys > 0 ? attn_ceil_div(shape->len_kv, attn_ceil_div(keys, splits)) : 1;
 }
 
 int64_t split_kv_core_rows(const AttnShape *shape) {

@@ -54,8 +54,9 @@ typedef struct SplitKvParams {
     int units; // batch * heads_kv * tiles; 0: nothing to do
     int causal, window;
     int splits;    // parts that a tile has at most: of len_kv, or of what its windows cover
-    int part_keys; // ceil(len_kv / splits asked for), at least 1: a tile has ceil(keys / part_keys)
-                   // parts, of so many keys each, or of as many steps each (common/mma_rows.h)
+    int part_keys; // ceil(len_kv / splits), at least 1: a tile that sees n keys has ceil(n /
+                   // part_keys) parts. On CUDA cores a part is so many keys that follow each other;
+                   // with the matrix instruction the parts take steps of SPLIT_KV_MMA_KEYS in turn.
     float scale;
     int vectors; // 1: rows begin at multiples of eight elements, and may be read eight at a time
 } SplitKvParams;
@@ -86,11 +87,12 @@ int64_t split_kv_splits(const AttnShape *shape, int64_t tile_rows, int64_t slots
                         int64_t block_cost);
 
 // The splits that the kernels with a matrix instruction make of those asked for: no more than leave
-// each part a step of SPLIT_KV_MMA_KEYS keys; one where there are fewer keys.
+// each part of len_kv a step of SPLIT_KV_MMA_KEYS keys; one where there are fewer keys. Errors of
+// split_kv_prepare name this number.
 int64_t split_kv_mma_limit(const AttnShape *shape, int64_t splits);
 
-// The same for the kernels with a matrix instruction, of which an SM holds two blocks at d = 64 and
-// one at d = 128.
+// What split_kv_splits chooses for these kernels, of which an SM holds two blocks at d = 64 and one
+// at d = 128.
 int64_t split_kv_mma_splits(const AttnShape *shape, const GpuProperties *properties);
 
 #ifdef __cplusplus

@@ -1,6 +1,8 @@
 // Caches that take turns: see timed_cache.h.
 #include "common/timed_cache.h"
 
+#include <math.h>
+
 // Elements of the block of random numbers that fills a cache again and again: no multiple of any
 // row, head, page or entry, so that these differ.
 enum { ALIGNMENT = 256, FILL = (1 << 22) + 296, CHECKED_HEADS = 4, Q_SEED = 2 };
@@ -54,8 +56,8 @@ void timed_problem_free(TimedProblem *problem) {
 int timed_sets(const TimedProblem *problem, double cache_bytes) {
     GpuProperties properties;
     lesson_require(problem->program, gpu_properties(problem->target, &properties));
-    const int sets = 1 + (int)(2.0 * (double)properties.l2_bytes / cache_bytes);
-    return sets < 2 ? 2 : sets;
+    const double sets = 1 + floor(2.0 * (double)properties.l2_bytes / fmax(cache_bytes, 1));
+    return sets < 2 ? 2 : (int)sets;
 }
 
 // ---- checking -----------------------------------------------------------------------------------
@@ -100,22 +102,15 @@ static bool check_head(const TimedProblem *problem, TimedKeys *keys, void *conte
     return passed;
 }
 
-// Of K and V in use.
-static double bytes_in_use(const TimedProblem *problem) {
-    const AttnShape *shape = &problem->shape;
-    double keys = 0;
-    for (int64_t b = 0; b < shape->batch; b++) {
-        keys += (double)attn_keys(shape, b);
-    }
-    return 2.0 * keys * (double)(shape->heads_kv * shape->dim) * (double)dtype_size(problem->dtype);
-}
-
 TimedPoint timed_measure(const TimedProblem *problem, GpuTimedRun *run, TimedKeys *keys,
                          void *context) {
     TimedPoint point = {.passed = true};
     const int64_t heads = problem->shape.batch * problem->shape.heads_q;
     const size_t o_bytes = attn_count_q(&problem->shape) * dtype_size(problem->dtype);
+    const size_t lse_bytes = attn_count_lse(&problem->shape) * sizeof *problem->lse;
     lesson_require(problem->program, gpu_fill(problem->target, problem->o, 0xFF, o_bytes, NULL));
+    lesson_require(problem->program,
+                   gpu_fill(problem->target, problem->lse, 0xFF, lse_bytes, NULL));
     lesson_require(problem->program, gpu_measure(problem->target, run, context,
                                                  problem->options->repeats, &point.seconds));
     lesson_require(problem->program, gpu_synchronize(problem->target));
@@ -123,7 +118,7 @@ TimedPoint timed_measure(const TimedProblem *problem, GpuTimedRun *run, TimedKey
         const int64_t head = heads > CHECKED_HEADS ? i * (heads - 1) / (CHECKED_HEADS - 1) : i;
         point.passed = check_head(problem, keys, context, head) && point.passed;
     }
-    point.rate = bytes_in_use(problem) / point.seconds.median;
+    point.rate = attn_kv_bytes(&problem->shape, dtype_size(problem->dtype)) / point.seconds.median;
     return point;
 }
 

@@ -53,17 +53,17 @@ Tensor timed_rows(const TimedProblem *problem, const void *memory, int64_t first
 // the cache that the last run read.
 typedef Tensor TimedKeys(void *context, int64_t entry, int64_t kv_head, int which);
 
-// Fills O with NaN, times options->repeats runs of `run`, and compares heads of the last output
-// with the oracle. `context` goes to both functions.
+// Fills O and LSE with NaN, times options->repeats runs of `run`, and compares heads of the last
+// output with the oracle. `context` goes to both functions.
 TimedPoint timed_measure(const TimedProblem *problem, GpuTimedRun *run, TimedKeys *keys,
                          void *context);
 
-// Caches of so many bytes that are needed to exceed twice the target's L2, and at least two.
+// How many caches of cache_bytes bytes exceed twice the target's L2 together; at least two.
 int timed_sets(const TimedProblem *problem, double cache_bytes);
 
 // ---- contiguous caches --------------------------------------------------------------------------
 
-// A kernel with K and V [batch][heads_kv][len_kv][dim], as chapters 6 and 8 have them.
+// A kernel whose K and V are [batch][heads_kv][len_kv][dim].
 typedef AttnStatus TimedEntry(const AttnShape *shape, DType dtype, const void *q, const void *k,
                               const void *v, void *o, float *lse, const int32_t *kv_lens,
                               int64_t splits, void *workspace, GpuStream stream);

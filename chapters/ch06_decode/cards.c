@@ -5,38 +5,26 @@
 
 #include <math.h>
 
-static int64_t ceil_divide(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 int64_t decode_tile_queries(int64_t len_q) {
     return len_q > 1 ? DECODE_ROWS : 1;
 }
 
 int64_t decode_units(const AttnShape *shape) {
     return shape->batch * shape->heads_q *
-           ceil_divide(shape->len_q, decode_tile_queries(shape->len_q));
+           attn_ceil_div(shape->len_q, decode_tile_queries(shape->len_q));
 }
 
 double decode_busy(double blocks, double multiprocessors) {
     return multiprocessors > 0 ? fmin(1.0, blocks / multiprocessors) : 0.0;
 }
 
-double decode_cache_bytes(const AttnShape *shape, DType dtype) {
-    double keys = 0;
-    for (int64_t b = 0; b < shape->batch; b++) {
-        keys += (double)attn_keys(shape, b);
-    }
-    return 2.0 * keys * (double)shape->heads_kv * (double)shape->dim * (double)dtype_size(dtype);
-}
-
 int64_t decode_part_keys(int64_t keys, int64_t splits) {
-    const int64_t part = ceil_divide(keys, splits);
+    const int64_t part = attn_ceil_div(keys, splits);
     return part > 1 ? part : 1;
 }
 
 int64_t decode_parts(int64_t keys, int64_t splits) {
-    const int64_t parts = ceil_divide(keys, decode_part_keys(keys, splits));
+    const int64_t parts = attn_ceil_div(keys, decode_part_keys(keys, splits));
     return parts > 1 ? parts : 1;
 }
 
@@ -45,8 +33,8 @@ double decode_model_keys(int64_t units, int64_t keys, int64_t slots, int64_t blo
     if (slots <= 0) {
         return 0.0;
     }
-    const double waves = (double)ceil_divide(units * decode_parts(keys, splits), slots);
-    return waves * (double)(ceil_divide(keys, splits) + block_cost);
+    const double waves = (double)attn_ceil_div(units * decode_parts(keys, splits), slots);
+    return waves * (double)(attn_ceil_div(keys, splits) + block_cost);
 }
 
 double decode_part_bytes(int64_t parts, int64_t dim) {
@@ -64,7 +52,7 @@ double decode_unfused_read(int64_t keys, int64_t parts, int64_t dim) {
 // Adds an entry of `keys` keys in blocks of `part_keys`; *total sums the keys.
 static void add_entry(DecodeBalance *balance, int64_t *total, int64_t keys, int64_t part_keys) {
     const int64_t longest = keys < part_keys ? keys : part_keys;
-    balance->blocks += ceil_divide(keys, part_keys);
+    balance->blocks += attn_ceil_div(keys, part_keys);
     balance->longest = longest > balance->longest ? longest : balance->longest;
     *total += keys;
 }

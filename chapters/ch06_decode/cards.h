@@ -20,9 +20,6 @@ int64_t decode_units(const AttnShape *shape);
 // The share of the SMs that have a block to work on: at most 1. 0 where there are no SMs.
 double decode_busy(double blocks, double multiprocessors);
 
-// Bytes of the keys and values in use: 2 heads_kv dim f times the keys of every entry.
-double decode_cache_bytes(const AttnShape *shape, DType dtype);
-
 // Keys of a part: ceil(keys / splits), at least 1.
 int64_t decode_part_keys(int64_t keys, int64_t splits);
 

@@ -12,12 +12,8 @@ enum { MAX_LEN = 1 << 30, MAX_PARTS = 1 << 30 };
 
 // ---- splits and the workspace -------------------------------------------------------------------
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return a / b + (a % b > 0);
-}
-
 static int64_t tiles_of(const AttnShape *shape) {
-    return shape->len_q == 1 ? 1 : ceil_div(shape->len_q, DECODE_ROWS);
+    return shape->len_q == 1 ? 1 : attn_ceil_div(shape->len_q, DECODE_ROWS);
 }
 
 static int64_t units_of(const AttnShape *shape) {
@@ -29,12 +25,13 @@ static int64_t keys_of_part(const AttnShape *shape, int64_t splits) {
     if (shape->len_kv == 0) {
         return 1;
     }
-    return units_of(shape) > DECODE_MAX_UNITS ? shape->len_kv : ceil_div(shape->len_kv, splits);
+    return units_of(shape) > DECODE_MAX_UNITS ? shape->len_kv
+                                              : attn_ceil_div(shape->len_kv, splits);
 }
 
 // The parts that have a key: at most `splits`, at least 1.
 static int64_t parts_of(const AttnShape *shape, int64_t splits) {
-    return shape->len_kv == 0 ? 1 : ceil_div(shape->len_kv, keys_of_part(shape, splits));
+    return shape->len_kv == 0 ? 1 : attn_ceil_div(shape->len_kv, keys_of_part(shape, splits));
 }
 
 // Where the pieces of a workspace begin, in floats. The counters come first, and their place has
@@ -223,7 +220,7 @@ static int64_t mean_keys(const AttnShape *shape) {
     for (int64_t b = 0; b < shape->batch; b++) {
         sum += attn_keys(shape, b);
     }
-    return shape->batch > 0 ? ceil_div(sum, shape->batch) : 0;
+    return shape->batch > 0 ? attn_ceil_div(sum, shape->batch) : 0;
 }
 
 int64_t decode_slots(const AttnShape *shape, DType dtype, const GpuProperties *properties) {
@@ -246,5 +243,5 @@ int64_t decode_splits(const AttnShape *shape, DType dtype, const GpuProperties *
     const int64_t splits =
         choose_splits(units_of(shape), keys, slots, DECODE_MIN_KEYS, DECODE_BLOCK_COST);
     // As many keys to a part, but of len_kv keys.
-    return keys > 0 ? ceil_div(shape->len_kv, ceil_div(keys, splits)) : 1;
+    return keys > 0 ? attn_ceil_div(shape->len_kv, attn_ceil_div(keys, splits)) : 1;
 }

@@ -42,7 +42,7 @@ static Traced trace_rung(const Show *show, const AttnShape *shape, int rung, int
 }
 
 static void show_cache(const Show *show, const AttnShape *shape, const Traced *traced) {
-    const double model = decode_cache_bytes(shape, show->options->dtype);
+    const double model = attn_kv_bytes(shape, dtype_size(show->options->dtype));
     char a[32], b[32], c[32], heading[80];
     Table table;
     snprintf(heading, sizeof heading, "Bytes of K and V, traced: %d heads, S = %lld, d = %d, %s",
@@ -87,7 +87,7 @@ static void show_workspace(const AttnShape *shape, const Traced *traced, int64_t
 static void show_launches(const Show *show) {
     const double each = 5e-6;
     const AttnShape *shape = &show_problems[0];
-    const double bytes = decode_cache_bytes(shape, DTYPE_BF16);
+    const double bytes = attn_kv_bytes(shape, dtype_size(DTYPE_BF16));
     const double rate = show->read_rate > 0 ? show->read_rate : show->properties.bytes_per_s;
     const int launches = decode_rungs[SHOW_UNFUSED].launches;
     char a[32], b[64];
@@ -111,7 +111,7 @@ static void show_launches(const Show *show) {
 // ---- against splits, for the plot ---------------------------------------------------------------
 
 static void trace_sweep(const Show *show, const AttnShape *shape) {
-    const double kv = decode_cache_bytes(shape, show->options->dtype);
+    const double kv = attn_kv_bytes(shape, dtype_size(show->options->dtype));
     const double rows = (double)attn_count_lse(shape);
     for (int64_t splits = 1; splits <= 32; splits *= 2) {
         const Traced traced = trace_rung(show, shape, SHOW_FUSED, splits);

@@ -48,7 +48,7 @@ static void show_busy(const Show *show, const GpuProperties *text) {
 
 static void show_floor(const Show *show, const GpuProperties *text) {
     const AttnShape shape = {1, 12, 12, 1, 16384, 64, 0, false, 0, NULL};
-    const double bytes = decode_cache_bytes(&shape, DTYPE_BF16), slow = 296e9;
+    const double bytes = attn_kv_bytes(&shape, dtype_size(DTYPE_BF16)), slow = 296e9;
     char a[32], b[64];
     report_section("Cards: the floor of a cache, 1 x 16,384 keys, 12 heads, d = 64, 16 bits");
     report_card("bytes of K and V", format_iec(a, bytes), "2 S d heads x 2 B");

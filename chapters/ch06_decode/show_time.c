@@ -104,7 +104,7 @@ static bool size_row(const Show *show, Table *table, const AttnShape *shape, dou
     *share = point.rate / show->read_rate;
     table_row(table, "%lld|%s|%s|%lld|%s|%.1f|%s", (long long)shape->batch,
               format_count(a, (double)shape->len_kv),
-              format_iec(b, decode_cache_bytes(shape, DTYPE_BF16)), (long long)splits,
+              format_iec(b, attn_kv_bytes(shape, dtype_size(DTYPE_BF16))), (long long)splits,
               lesson_time_text(time, &point.seconds), point.seconds.median / launch,
               rate_text(show, rate, &point));
     csv_row(show->csv, "%s,split_kv_fused,%lld,%.6g,0,0", shape->batch > 1 ? "sequences" : "keys",
@@ -149,7 +149,7 @@ static bool show_sizes(const Show *show) {
 
 static bool show_losing(const Show *show) {
     const AttnShape shape = {128, 32, 32, 1, 128, 128, 0, false, 0, NULL};
-    const double cache_bytes = decode_cache_bytes(&shape, DTYPE_BF16);
+    const double cache_bytes = attn_kv_bytes(&shape, dtype_size(DTYPE_BF16));
     const int64_t units = decode_units(&shape);
     const double slots = (double)decode_slots(&shape, DTYPE_BF16, &show->properties);
     char label[SHOW_LABEL], heading[128], time[64], rate[80], a[32];

@@ -18,14 +18,6 @@ double gqa_gpu_bytes(const GqaModel *model, double heads) {
            model->gpus;
 }
 
-double gqa_cache_bytes(const AttnShape *shape, double element) {
-    double keys = 0;
-    for (int64_t b = 0; b < shape->batch; b++) {
-        keys += (double)attn_keys(shape, b);
-    }
-    return 2 * keys * (double)shape->heads_kv * (double)shape->dim * element;
-}
-
 double gqa_intensity(double group, double len_q, double element) {
     return 2 * group * len_q / element;
 }
@@ -87,7 +79,7 @@ double gqa_issue_slots(const GqaDevice *device, double bytes) {
 
 double gqa_issue_share(const GqaDevice *device, int rung, const AttnShape *shape) {
     const GqaStep *step = gqa_step(rung, shape);
-    const double cache = gqa_cache_bytes(shape, 2);
+    const double cache = attn_kv_bytes(shape, 2);
     const double requested =
         gqa_requested_bytes(shape, gqa_rungs[rung].tile_rows(shape), rung != GQA_NAIVE, 2);
     const double share = step->instructions / gqa_issue_slots(device, step->warp_bytes);

@@ -24,9 +24,6 @@ extern const GqaModel gqa_llama_70b;
 // place of the model's own.
 double gqa_gpu_bytes(const GqaModel *model, double heads);
 
-// Bytes of the keys and values in use: 2 heads_kv dim element times the keys of every entry.
-double gqa_cache_bytes(const AttnShape *shape, double element);
-
 // The share of its rows that a matrix instruction of `height` rows uses for so many packed rows:
 // rows / (ceil(rows / height) height). 0 for no rows.
 double gqa_rows_used(double rows, double height);
@@ -40,7 +37,7 @@ typedef struct GqaDevice {
     double bytes_per_s;  // of a kernel that only reads
     double fma_flops;    // of float32 multiply-adds outside the matrix unit, each counting 2
     double sm_registers; // of an SM
-    double latency_s;    // of a load under load, a report
+    double latency_s;    // of a load while memory is busy: a report of others
 } GqaDevice;
 extern const GqaDevice gqa_h200;
 

@@ -39,7 +39,7 @@ static Traced trace_rung(const Show *show, const AttnShape *shape, DType dtype, 
 // A row for every rung. `label` stands in the first.
 static void trace_row(const Show *show, Table *table, const char *label, const AttnShape *shape,
                       DType dtype) {
-    const double cache = gqa_cache_bytes(shape, (double)dtype_size(dtype));
+    const double cache = attn_kv_bytes(shape, dtype_size(dtype));
     for (int rung = 0; rung < GQA_RUNGS; rung++) {
         const Traced traced = trace_rung(show, shape, dtype, rung);
         char a[32], b[32], c[32];

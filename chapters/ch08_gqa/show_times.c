@@ -125,7 +125,7 @@ void show_carries_over(const Show *show) {
     table_begin(&table, "g|rung|splits|blocks|requested|x cache|arithmetic|at least");
     for (int i = 0; i < SHOW_GROUPS; i++) {
         const AttnShape shape = show_group_problem(i);
-        const double cache = gqa_cache_bytes(&shape, 2);
+        const double cache = attn_kv_bytes(&shape, 2);
         const double floor_s = seconds_at(cache, gqa_h200.bytes_per_s);
         for (int rung = 0; rung < GQA_RUNGS; rung++) {
             const int64_t splits = splits_for(show, rung, &shape, DTYPE_BF16);

@@ -268,7 +268,7 @@ AttnStatus block_pool_truncate(BlockPool *pool, int64_t sequence, int64_t tokens
                          "tokens %" PRId64 ": sequence %" PRId64 " has %" PRId64 " tokens", tokens,
                          sequence, found->length);
     }
-    release_from(pool, found, pool_ceil_div(tokens, pool->layout.page_size));
+    release_from(pool, found, attn_ceil_div(tokens, pool->layout.page_size));
     found->length = tokens;
     return ATTN_OK;
 }
@@ -286,7 +286,7 @@ static Growth growth_of(const BlockPool *pool, const Sequence *sequence, int64_t
     const int64_t room = sequence->pages * pool->layout.page_size - sequence->length;
     Growth growth = {0};
     growth.copy = room > 0 && pool->references[sequence->table[sequence->pages - 1]] > 1;
-    growth.added = tokens > room ? pool_ceil_div(tokens - room, pool->layout.page_size) : 0;
+    growth.added = tokens > room ? attn_ceil_div(tokens - room, pool->layout.page_size) : 0;
     growth.taken = growth.added + growth.copy;
     return growth;
 }
@@ -333,7 +333,7 @@ static AttnStatus write_tokens(const BlockPool *pool, const Sequence *sequence, 
         count = count < APPEND_TOKENS ? count : APPEND_TOKENS;
         const int64_t fits = APPEND_PAGES * page_size - params.slot;
         params.count = (int)(count < fits ? count : fits);
-        const int64_t pages = pool_ceil_div(params.slot + params.count, page_size);
+        const int64_t pages = attn_ceil_div(params.slot + params.count, page_size);
         for (int64_t i = 0; i < pages; i++) {
             params.pages[i] = column + i < kept ? sequence->table[column + i]
                                                 : next_free(pool, column + i - kept);

@@ -3,28 +3,16 @@
 
 #include <math.h>
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return a / b + (a % b > 0);
-}
-
 double page_bytes(double page, double heads_kv, double dim, double element) {
     return 2 * heads_kv * page * dim * element;
 }
 
 int64_t page_lookups(int64_t keys, int64_t page) {
-    return ceil_div(keys, page);
+    return attn_ceil_div(keys, page);
 }
 
 int64_t page_beyond(const PageLayout *layout, int64_t limit) {
-    return ceil_div(limit, page_offset(layout, 1, 0, 0));
-}
-
-double page_kv_bytes(const AttnShape *shape, double element) {
-    double keys = 0;
-    for (int64_t b = 0; b < shape->batch; b++) {
-        keys += (double)attn_keys(shape, b);
-    }
-    return page_bytes(keys, (double)shape->heads_kv, (double)shape->dim, element);
+    return attn_ceil_div(limit, page_offset(layout, 1, 0, 0));
 }
 
 double page_table_bytes(const AttnShape *shape, int64_t page) {
@@ -60,7 +48,7 @@ void ragged_lengths(int32_t *lens, int64_t batch, double median, double spread, 
 PageWaste page_waste(const int32_t *lens, int64_t batch, int64_t page, int64_t reserved) {
     PageWaste waste = {.contiguous = batch * reserved};
     for (int64_t b = 0; b < batch; b++) {
-        const int64_t held = ceil_div(lens[b], page) * page;
+        const int64_t held = attn_ceil_div(lens[b], page) * page;
         waste.used += lens[b];
         waste.paged += held;
         waste.worst = held - lens[b] > waste.worst ? held - lens[b] : waste.worst;
@@ -71,12 +59,13 @@ PageWaste page_waste(const int32_t *lens, int64_t batch, int64_t page, int64_t r
 // ---- sharing ------------------------------------------------------------------------------------
 
 int64_t pages_apart(int64_t n, int64_t prompt, int64_t own, int64_t page) {
-    return n * ceil_div(prompt + own, page);
+    return n * attn_ceil_div(prompt + own, page);
 }
 
 int64_t pages_forked(int64_t n, int64_t prompt, int64_t own, int64_t page) {
     const int64_t full = prompt / page;
-    return own == 0 ? ceil_div(prompt, page) : full + n * (ceil_div(prompt + own, page) - full);
+    return own == 0 ? attn_ceil_div(prompt, page)
+                    : full + n * (attn_ceil_div(prompt + own, page) - full);
 }
 
 int64_t pages_copied(int64_t n, int64_t prompt, int64_t own, int64_t page) {

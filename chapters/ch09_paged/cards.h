@@ -21,9 +21,7 @@ int64_t page_lookups(int64_t keys, int64_t page);
 // The first page of this layout whose offset in K is `limit` elements or more.
 int64_t page_beyond(const PageLayout *layout, int64_t limit);
 
-// Bytes of K and V in use of one layer, and of the entries that name their pages: those that
-// kv_lens, or else len_kv, put in use.
-double page_kv_bytes(const AttnShape *shape, double element);
+// Bytes of the entries that name the pages in use: those of kv_lens, or else len_kv.
 double page_table_bytes(const AttnShape *shape, int64_t page);
 
 // ---- waste --------------------------------------------------------------------------------------

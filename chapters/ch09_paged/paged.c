@@ -10,16 +10,12 @@
 
 enum { MAX_PAGE_ROWS = 1 << 30 };
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return a / b + (a % b > 0);
-}
-
 // ---- tables -------------------------------------------------------------------------------------
 
 AttnStatus paged_check_table(const int32_t *table, int64_t columns, const int32_t *lens,
                              int64_t batch, int64_t page_size, int64_t pages) {
     for (int64_t b = 0; b < batch; b++) {
-        const int64_t used = ceil_div(lens[b], page_size);
+        const int64_t used = attn_ceil_div(lens[b], page_size);
         if (lens[b] < 0 || used > columns) {
             return attn_fail(ATTN_ERR_ARGUMENT,
                              "sequence %" PRId64 ": length %" PRId32 " does not fit in %" PRId64
@@ -46,7 +42,7 @@ static void gather_tables(const BlockPool *pool, const int64_t *sequences, int64
     for (int64_t b = 0; b < batch; b++) {
         const int32_t *pages = block_pool_table(pool, sequences[b]);
         lens[b] = (int32_t)block_pool_length(pool, sequences[b]);
-        const int64_t used = ceil_div(lens[b], page_size);
+        const int64_t used = attn_ceil_div(lens[b], page_size);
         for (int64_t column = 0; column < columns; column++) {
             table[b * columns + column] = column < used ? pages[column] : -1;
         }
@@ -84,7 +80,7 @@ AttnStatus paged_cache_make(PagedCache *cache, const BlockPool *pool, const int6
                              "sequence %" PRId64 " of the batch: %" PRId64 " is not open", b,
                              sequences[b]);
         }
-        const int64_t used = ceil_div(length, layout->page_size);
+        const int64_t used = attn_ceil_div(length, layout->page_size);
         columns = used > columns ? used : columns;
     }
     int32_t *table = calloc((size_t)(batch * columns) + 1, sizeof(*table));
@@ -154,7 +150,7 @@ static AttnStatus check_lengths(const AttnShape *shape, const PagedCache *cache)
                          "kv_lens is a null pointer: sequences of a paged cache have lengths");
     }
     for (int64_t b = 0; b < shape->batch; b++) {
-        const int64_t used = ceil_div(shape->kv_lens[b], cache->layout.page_size);
+        const int64_t used = attn_ceil_div(shape->kv_lens[b], cache->layout.page_size);
         if (used > cache->columns) {
             return attn_fail(ATTN_ERR_ARGUMENT,
                              "sequence %" PRId64 ": length %" PRId32 " does not fit in %" PRId64
@@ -185,7 +181,7 @@ void paged_set_page_size(PagedParams *params, int64_t page_size) {
     while (((int64_t)1 << params->shift) < page_size) {
         params->shift++;
     }
-    params->inverse = (unsigned)ceil_div((int64_t)1 << (31 + params->shift), page_size);
+    params->inverse = (unsigned)attn_ceil_div((int64_t)1 << (31 + params->shift), page_size);
 }
 
 AttnStatus paged_prepare(PagedParams *params, int rung, const AttnShape *shape, DType dtype,

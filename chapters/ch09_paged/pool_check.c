@@ -31,7 +31,7 @@ AttnStatus block_pool_check_layout(const BlockPool *pool, const PageLayout *layo
 static AttnStatus count_tables(const BlockPool *pool, int32_t *holders) {
     for (int64_t s = 0; s < pool->sequences; s++) {
         const Sequence *sequence = &pool->sequence[s];
-        const int64_t pages = pool_ceil_div(sequence->length, pool->layout.page_size);
+        const int64_t pages = attn_ceil_div(sequence->length, pool->layout.page_size);
         if (sequence->pages != pages || (!sequence->open && sequence->length != 0)) {
             return attn_fail(ATTN_ERR_ARGUMENT,
                              "sequence %" PRId64 ": %" PRId64 " pages for %" PRId64 " tokens%s", s,

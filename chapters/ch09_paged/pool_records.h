@@ -25,8 +25,4 @@ struct BlockPool {
     Sequence *sequence; // [sequences]
 };
 
-static inline int64_t pool_ceil_div(int64_t a, int64_t b) {
-    return a / b + (a % b > 0);
-}
-
 #endif

@@ -52,7 +52,7 @@ static bool same(const Traced *a, const Traced *b) {
 // table as modelled, and shuffling changed nothing.
 static bool bytes_row(const Show *show, Table *table, Problem *problem, int64_t page) {
     const PagePlan ordered = {page, false, 0}, shuffled = {page, true, 0};
-    const double kv = page_kv_bytes(&problem->shape, (double)dtype_size(problem->dtype));
+    const double kv = attn_kv_bytes(&problem->shape, dtype_size(problem->dtype));
     const double entries = page_table_bytes(&problem->shape, page); // rows of the table are full
     const double sectors = SECTOR * (double)page_lookups((int64_t)entries, SECTOR);
     Traced traced[PAGED_RUNGS];
@@ -95,7 +95,7 @@ bool show_bytes(const Show *show) {
     Table table;
     lesson_require(show->program,
                    problem_random(&problem, &shape, DTYPE_BF16, show->options->seed));
-    const double kv = page_kv_bytes(&shape, 2);
+    const double kv = attn_kv_bytes(&shape, 2);
     snprintf(heading, sizeof heading,
              "Bytes, traced: 2 sequences, heads %d on %d, S = %lld, d = %d, bf16", HEADS_Q,
              HEADS_KV, (long long)keys, DIM);
@@ -121,7 +121,7 @@ bool show_bytes(const Show *show) {
 
 void show_carries_over(void) {
     static const int64_t sizes[] = {1, 8, 16, 32, 64, 128, 256, 8192};
-    const double kv = page_kv_bytes(&show_problem, SHOW_ELEMENT);
+    const double kv = attn_kv_bytes(&show_problem, SHOW_ELEMENT);
     char heading[128], a[32], b[32];
     Table table;
     snprintf(heading, sizeof heading, "In place of times: 16 x 8,192 keys, heads 32 on 8, d = 128");

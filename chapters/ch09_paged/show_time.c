@@ -49,7 +49,7 @@ static void pool_make(const Show *show, TimedPool *pool, const AttnShape *shape,
     }
     *pool = (TimedPool){.sets = 0};
     timed_problem_make(&pool->problem, show->program, show->options, show->target, shape, dtype);
-    const int sets = timed_sets(&pool->problem, page_kv_bytes(shape, (double)element));
+    const int sets = timed_sets(&pool->problem, attn_kv_bytes(shape, element));
     pool->sets = sets > MOST_SETS ? MOST_SETS : sets;
     const size_t elements = (size_t)(pool->sets * tokens * shape->heads_kv * shape->dim);
     pool->tensor_bytes = elements * element;

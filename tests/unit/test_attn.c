@@ -182,6 +182,19 @@ START_TEST(counts) {
 }
 END_TEST
 
+START_TEST(bytes_of_keys_in_use) {
+    static const int32_t lens[] = {5, 0, 10};
+    AttnShape shape = {3, 4, 2, 1, 10, 64, 0, false, 0, NULL};
+    ck_assert_double_eq(attn_kv_bytes(&shape, 2), 2.0 * 30 * 2 * 64 * 2);
+    shape.kv_lens = lens;
+    ck_assert_double_eq(attn_kv_bytes(&shape, 4), 2.0 * 15 * 2 * 64 * 4);
+    ck_assert_int_eq(attn_ceil_div(0, 4), 0);
+    ck_assert_int_eq(attn_ceil_div(8, 4), 2);
+    ck_assert_int_eq(attn_ceil_div(9, 4), 3);
+    ck_assert_int_eq(attn_ceil_div(-1, 4), 0);
+}
+END_TEST
+
 START_TEST(decode_alignment) {
     AttnShape shape = causal_shape(1, 5, 0);
     assert_range(attn_visible_keys(&shape, 0, 0), 0, 5);
@@ -339,6 +352,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("attn");
     TCase *shapes = tcase_create("shapes");
+    tcase_set_timeout(shapes, 60);
     tcase_add_test(shapes, legal_shapes);
     tcase_add_test(shapes, sizes_too_small);
     tcase_add_test(shapes, gqa_reject);
@@ -349,8 +363,10 @@ int main(void) {
     tcase_add_test(shapes, key_lengths);
     tcase_add_test(shapes, size_overflow);
     tcase_add_test(shapes, counts);
+    tcase_add_test(shapes, bytes_of_keys_in_use);
     suite_add_tcase(suite, shapes);
     TCase *visible = tcase_create("visible keys");
+    tcase_set_timeout(visible, 60);
     tcase_add_test(visible, decode_alignment);
     tcase_add_test(visible, rows_without_keys);
     tcase_add_test(visible, window_count);
@@ -360,6 +376,7 @@ int main(void) {
     tcase_add_test(visible, visible_without_overflow);
     suite_add_tcase(suite, visible);
     TCase *errors = tcase_create("errors");
+    tcase_set_timeout(errors, 60);
     tcase_add_test(errors, messages);
     tcase_add_test(errors, status_names);
     tcase_add_test(errors, null_pointers_are_named);

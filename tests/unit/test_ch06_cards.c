@@ -57,9 +57,9 @@ END_TEST
 
 START_TEST(floor_of_a_cache) {
     const AttnShape shape = {1, 12, 12, 1, 16384, 64, 0, false, 0, NULL};
-    const double bytes = decode_cache_bytes(&shape, DTYPE_BF16);
+    const double bytes = attn_kv_bytes(&shape, dtype_size(DTYPE_BF16));
     ck_assert_double_eq(bytes, 48 * mebi);
-    ck_assert_double_eq(decode_cache_bytes(&shape, DTYPE_F32), 96 * mebi);
+    ck_assert_double_eq(attn_kv_bytes(&shape, dtype_size(DTYPE_F32)), 96 * mebi);
     assert_shown(seconds_at(bytes, 296e9), 170e-6, 1e-6);
     assert_shown(seconds_at(bytes, profile("h100").bytes_per_s), 15.0e-6, 0.1e-6);
     assert_shown(seconds_at(bytes, profile("h200").bytes_per_s), 10.5e-6, 0.1e-6);
@@ -71,7 +71,7 @@ END_TEST
 START_TEST(cache_of_a_ragged_batch) {
     const int32_t lens[] = {10, 0, 5};
     const AttnShape shape = {3, 6, 2, 1, 10, 64, 0, false, 0, lens};
-    ck_assert_double_eq(decode_cache_bytes(&shape, DTYPE_F16), 2.0 * 15 * 2 * 64 * 2);
+    ck_assert_double_eq(attn_kv_bytes(&shape, dtype_size(DTYPE_F16)), 2.0 * 15 * 2 * 64 * 2);
 }
 END_TEST
 
@@ -185,6 +185,7 @@ int main(void) {
     Suite *suite = suite_create("ch06_cards");
     TCase *cards = tcase_create("cards");
     suite_add_tcase(suite, cards);
+    tcase_set_timeout(cards, 60);
     tcase_add_test(cards, one_query_fills_little);
     tcase_add_test(cards, units_of_work);
     tcase_add_test(cards, floor_of_a_cache);

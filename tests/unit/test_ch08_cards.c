@@ -42,9 +42,9 @@ END_TEST
 START_TEST(bytes_of_a_cache) {
     const int32_t lens[] = {10, 0, 5};
     AttnShape shape = {3, 6, 2, 1, 10, 64, 0, false, 0, NULL};
-    ck_assert_double_eq(gqa_cache_bytes(&shape, 2), 2.0 * 30 * 2 * 64 * 2);
+    ck_assert_double_eq(attn_kv_bytes(&shape, 2), 2.0 * 30 * 2 * 64 * 2);
     shape.kv_lens = lens;
-    ck_assert_double_eq(gqa_cache_bytes(&shape, 2), 2.0 * 15 * 2 * 64 * 2);
+    ck_assert_double_eq(attn_kv_bytes(&shape, 2), 2.0 * 15 * 2 * 64 * 2);
 }
 END_TEST
 
@@ -107,7 +107,7 @@ END_TEST
 START_TEST(requests_by_group) {
     for (int64_t group = 1; group <= 32; group *= 2) {
         const AttnShape shape = {16, 8 * group, 8, 1, 8192, 128, 0, false, 0, NULL};
-        const double cache = gqa_cache_bytes(&shape, 2);
+        const double cache = attn_kv_bytes(&shape, 2);
         const int64_t naive = gqa_rungs[GQA_NAIVE].tile_rows(&shape);
         const int64_t packed = gqa_rungs[GQA_PACKED].tile_rows(&shape);
         const int64_t mma = gqa_rungs[GQA_MMA].tile_rows(&shape);
@@ -203,6 +203,7 @@ int main(void) {
     Suite *suite = suite_create("ch08_cards");
     TCase *cards = tcase_create("cards");
     suite_add_tcase(suite, cards);
+    tcase_set_timeout(cards, 60);
     tcase_add_test(cards, cache_of_a_model);
     tcase_add_test(cards, intensity);
     tcase_add_test(cards, bytes_of_a_cache);

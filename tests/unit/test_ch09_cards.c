@@ -56,13 +56,13 @@ END_TEST
 
 START_TEST(bytes_of_a_batch) {
     const AttnShape shape = {16, 32, 8, 1, 8192, 128, 0, false, 0, NULL};
-    ck_assert_double_eq(page_kv_bytes(&shape, 2), 512 * kibi * kibi);
+    ck_assert_double_eq(attn_kv_bytes(&shape, 2), 512 * kibi * kibi);
     ck_assert_double_eq(page_table_bytes(&shape, 16), 32 * kibi);
     ck_assert_double_eq(page_table_bytes(&shape, 1), 512 * kibi);
     ck_assert_double_eq(page_table_bytes(&shape, 8192), 64);
     const int32_t lens[] = {0, 1, 17};
     const AttnShape ragged = {3, 6, 2, 1, 20, 64, 0, false, 0, lens};
-    ck_assert_double_eq(page_kv_bytes(&ragged, 2), 2.0 * 18 * 2 * 64 * 2);
+    ck_assert_double_eq(attn_kv_bytes(&ragged, 2), 2.0 * 18 * 2 * 64 * 2);
     ck_assert_double_eq(page_table_bytes(&ragged, 16), 4.0 * 3);
 }
 END_TEST
@@ -183,6 +183,7 @@ int main(void) {
     Suite *suite = suite_create("ch09_cards");
     TCase *cards = tcase_create("cards");
     suite_add_tcase(suite, cards);
+    tcase_set_timeout(cards, 60);
     tcase_add_test(cards, a_page_and_its_entry);
     tcase_add_test(cards, lookups);
     tcase_add_test(cards, where_32_bits_end);
