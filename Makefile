@@ -85,15 +85,28 @@ cu_obj      = $(1:%.cu=$(BUILD)/obj/%.simt.o) $(if $(TRACE_CC),$(1:%.cu=$(BUILD)
 
 # ---- lessons ------------------------------------------------------------------------------------
 .PHONY: help all lib $(CHAPTERS)
+# What this copy of the course has no files for: a student copy, for example. help leaves it out.
+absent = $(if $(UNIT_SRC),,test-full sanitize) $(if $(BENCH_SRC),,bench bench-tables) \
+         $(if $(wildcard solutions),,lint prove solution) $(if $(in_full),handout gradescope) \
+         $(if $(wildcard tests/peers/launches.c),,peers)
 help: ## list the targets (the default)
 	@echo 'Tile by Tile: attention kernels, one idea per chapter. Start: README.md'
 	@echo
-	@awk -F ':.*## ' '/^[a-z%N_-]+[a-zN %-]*:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' -v absent=' $(absent) ' '/^[a-z%N_-]+[a-zN %-]*:.*## / && \
+	  !index(absent, " " $$1 " ") { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  chapters here: $(CHAPTERS)'
 
-chNN: ## build one chapter's program, ./ch01 for example (make ch01 && ./ch01)
+chNN: ## build a chapter's program: make ch01 && ./ch01
 	@echo 'name a chapter: $(CHAPTERS)' >&2; exit 2
+
+# Chapters that are not in this copy, or not named as their folders are.
+digits       := 0 1 2 3 4 5 6 7 8 9
+NO_CHAPTERS  := $(filter-out $(CHAPTERS),$(foreach d,$(digits),$(addprefix ch$(d),$(digits))) \
+                  $(addprefix ch,$(digits)))
+.PHONY: $(NO_CHAPTERS)
+$(NO_CHAPTERS):
+	@echo '$@ is not here; chapters: $(CHAPTERS)' >&2; exit 2
 
 all: $(CHAPTERS) ## build every chapter's program
 
@@ -149,7 +162,7 @@ FORCE:
 LIB := $(BUILD)/libtilebytile.so
 pic  = $(1:%.c=$(BUILD)/pic/%.o)
 
-lib: $(LIB) ## build libtilebytile.so, every chapter's functions, for tests/peers/
+lib: $(LIB) ## libtilebytile.so: the chapters' functions
 
 $(LIB): $(call pic,$(COMMON_SRC) $(STEP_SRC)) $(call cu_obj,$(COMMON_CU) $(STEP_CU)) \
         $(call cuda_obj,$(COMMON_CUDA))
@@ -167,11 +180,11 @@ BENCH_FLAGS ?=
 BENCH_SRC   := $(wildcard tests/bench/*.c)
 
 .PHONY: bench bench-tables
-bench: $(if $(BENCH_SRC),$(BUILD)/bench_cpu,not-here) ## measure the CPU kernels, rewrite docs/benchmarks (about 4 minutes)
+bench: $(if $(BENCH_SRC),$(BUILD)/bench_cpu,not-here) ## measure the CPU kernels (4 minutes): docs/benchmarks
 	@$(BUILD)/bench_cpu $(BENCH_FLAGS) $(BENCH)/cpu.csv
 	@tests/bench/tables.sh $(BENCH)
 
-bench-tables: ## rewrite the tables and plots of docs/benchmarks from its CSV files
+bench-tables: ## docs/benchmarks: tables and plots from its CSV files
 	@tests/bench/tables.sh $(BENCH)
 
 # Allocations are counted: each row says what its kernel allocates.
@@ -190,11 +203,11 @@ $(BUILD)/launches: $(call obj,tests/peers/launches.c $(STEP_SRC)) $(call cu_obj,
 
 # ---- tests --------------------------------------------------------------------------------------
 .PHONY: test test-full test-build sanitize need-check need-jansson
-test: $(if $(UNIT_SRC),need-check) need-jansson ## every test once; ends with "N passed, N failed" (6 minutes, two cores)
+test: $(if $(UNIT_SRC),need-check) need-jansson ## every test once, then "N passed, N failed"
 	@$(MAKE) --no-print-directory $(jobs) test-build
 	@BUILD=$(BUILD) tests/run.sh quick
 
-test-full: need-check need-jansson ## the large sweeps, the sanitizers and the second compiler as well
+test-full: need-check need-jansson ## large sweeps, sanitizers, second compiler as well
 	@$(MAKE) --no-print-directory $(jobs) test-build
 	@BUILD=$(BUILD) tests/run.sh full
 
@@ -246,7 +259,7 @@ lab_words   = $(if $(LAB),--lab '$(LAB)') $(if $(CH),'$(CH)')
 grade: $(GRADER) ## grade every lab, with a total
 	@$(GRADER) $(grade_flags) $(if $(CH),'$(CH)')
 
-grade-chNN: ## grade one chapter's labs: make grade-ch01 [FROM=dir] [LAB=2] [TEST=name] [FORMAT=json]
+grade-chNN: ## one chapter: make grade-ch01 [LAB=2] [TEST=name]
 	@echo 'name a chapter: $(addprefix grade-,$(CHAPTERS))' >&2; exit 2
 
 grade-ch%: $(GRADER)
@@ -261,13 +274,13 @@ progress: $(GRADER) ## the best scores so far
 watch: $(GRADER) ## grade again at each save: make watch CH=05 [LAB=2]
 	@$(GRADER) --watch $(if $(TEST),--test '$(TEST)') $(lab_words)
 
-hint: $(GRADER) ## the next hint: make hint CH=05 LAB=2; AGAIN=1 shows those you have seen
+hint: $(GRADER) ## the next hint: make hint CH=05 LAB=2 [AGAIN=1]
 	@$(GRADER) --hint $(if $(AGAIN),--again) $(lab_words)
 
-solution: $(GRADER) ## a lab's solution, once it has full marks: make solution CH=05 LAB=2
+solution: $(GRADER) ## after full marks: make solution CH=05 LAB=2
 	@$(GRADER) --solution $(lab_words)
 
-reset: $(GRADER) ## put a lab's file back, with a backup: make reset CH=05 LAB=2 [YES=1]
+reset: $(GRADER) ## a lab's file anew, with a backup: CH=05 LAB=2 [YES=1]
 	@$(GRADER) --reset $(if $(YES),--yes) $(lab_words)
 
 # For whoever writes labs: renews the copies that make reset puts back. Not for a learner's tree.
@@ -278,7 +291,7 @@ untouched:
 	    -exec cp {} "$$d/.untouched" \; || exit 1; \
 	done
 
-prove: $(GRADER) ## prove the grader: solutions pass, exercises score 0, mutants fail where they say
+prove: $(GRADER) ## prove the grader: solutions, exercises, mutants
 	@$(GRADER) --prove
 
 GRADER_OBJ := $(call obj,$(filter-out tests/grade/harness.c,$(GRADER_SRC)))
@@ -299,7 +312,7 @@ drill_flags = --scores '$(BUILD)/progress/drill' $(if $(TOPIC),--topic '$(TOPIC)
               $(if $(ANSWERS),--answers '$(ANSWERS)')
 
 .PHONY: drill
-drill: $(DRILL) ## practise the card numbers [TOPIC=waves] [COUNT=10] [SEED=7]
+drill: $(DRILL) ## the card numbers [TOPIC=waves] [COUNT=10] [SEED=7]
 	@$(DRILL) $(drill_flags)
 
 # Numbers are read as the grader reads them.
@@ -318,10 +331,10 @@ CLASSROOM ?=
 handed_out = $(if $(findstring command,$(origin CHAPTERS)),$(CHAPTERS))
 in_full    = $(if $(wildcard tests/instructor),,not-here)
 .PHONY: handout gradescope not-here
-handout: $(in_full) $(if $(CLASSROOM),$(GRADER)) ## a student copy: make handout OUT=dir [CHAPTERS=1-5] [CLASSROOM=02]
+handout: $(in_full) $(GRADER) ## a student copy: OUT=dir [CHAPTERS=1-5] [CLASSROOM=02]
 	@BUILD='$(BUILD)' CLASSROOM='$(CLASSROOM)' tests/instructor/handout.sh '$(OUT)' '$(handed_out)'
 
-gradescope: $(in_full) $(GRADER) ## an autograder for Gradescope: make gradescope CH=05 [OUT=file.zip]
+gradescope: $(in_full) $(GRADER) ## for Gradescope: make gradescope CH=05 [OUT=file.zip]
 	@BUILD='$(BUILD)' tests/instructor/gradescope.sh '$(CH)' '$(OUT)'
 
 not-here:
@@ -329,21 +342,21 @@ not-here:
 
 # ---- looking and tidying ------------------------------------------------------------------------
 .PHONY: diff-chNN resources doctor deps lint format format-check clean
-diff-chNN: ## the differences between a chapter's consecutive rungs, in their order
+diff-chNN: ## the differences between a chapter's rungs, in order
 	@echo 'name a chapter: $(addprefix diff-,$(CHAPTERS))' >&2; exit 2
 
 diff-ch%:
 	@tests/diff_rungs.sh $(call chapter_dir,ch$*)
 
-doctor: ## what is installed, what is missing, what that costs, and what to install
+doctor: ## what is installed, what is missing, what that costs
 	@CC='$(CC)' tests/doctor.sh
 
-deps: ## install what the course uses (Debian, Ubuntu): sudo make deps
+deps: ## install what it uses (Debian, Ubuntu): sudo make deps
 	apt-get update
 	apt-get install -y --no-install-recommends gcc make libc6-dev pkg-config check libjansson-dev gnuplot-nox
 
 # ARGS='--no-spills kernel': fails where that kernel spills.
-resources: $(call cuda_obj,$(COMMON_CUDA) $(COMMON_CU) $(STEP_CU)) ## registers, shared memory, spills and occupancy of every CUDA kernel
+resources: $(call cuda_obj,$(COMMON_CUDA) $(COMMON_CU) $(STEP_CU)) ## CUDA kernels: registers, shared memory, occupancy
 	@NVCC='$(NVCC)' NVCC_FLAGS='$(nvcc_flags) $(targets)' CUDA_ARCHS='$(CUDA_ARCHS)' BUILD=$(BUILD) \
 	  tests/resources.sh $(ARGS)
 

@@ -23,4 +23,9 @@ static inline void expect_value(const char *what, double got, double want, doubl
     }
 }
 
+// One value of LSE: its own rounding is added to the tolerance.
+static inline void expect_lse(const char *what, double got, double want, double tolerance) {
+    expect_value(what, got, want, tolerance + fabs(want) * 0x1p-22);
+}
+
 #endif

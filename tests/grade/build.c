@@ -68,7 +68,8 @@ static Names trace_command(void) {
 }
 
 void add_link_flags(Names *argv) {
-    add_words(argv, "-Wl,--wrap=simt_syncthreads -Wl,--wrap=simt_syncthreads_reduce -lm");
+    add_words(argv, "-Wl,--wrap=simt_syncthreads -Wl,--wrap=simt_syncthreads_reduce");
+    add_words(argv, "-Wl,--wrap=simt_shared_opt_in -lm");
 }
 
 // Runs the command as the user `user` if that is not 0, with temporary files in `temporary`.

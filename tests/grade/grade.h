@@ -56,7 +56,8 @@ void expect_array(const char *what, const float *got, const double *want, size_t
 // Fails unless got == want.
 void expect_int(const char *what, int64_t got, int64_t want);
 
-// Whether a text, as an error's message, has this number in it as one of its own: 1 is not in "10".
+// Whether a text, as an error's message, has this number in it as one of its own: 1 is not in "10",
+// "-1", "1.5", "1x" or "len_1". A comma ends a number.
 bool grade_has_number(const char *text, int64_t number);
 
 // Memory filled with NaN (0xFF bytes), with guard words on both sides that are checked when the

@@ -221,6 +221,8 @@ typedef struct LabResult {
     char *notes;   // warnings or errors of the compiler, malformed lines; NULL when none
     char *program; // where the executable was left for a debugger; NULL when it was removed
     bool built;
+    bool missing;   // there is no such file
+    bool untouched; // the file is the exercise as it was handed out
     bool debugging; // all points or none
     TestResult *tests;
     size_t count;
@@ -270,6 +272,13 @@ char *lab_file(const char *from, const char *chapter, const char *suite);
 
 // ".cu" when the exercise of this suite is a kernel file, else ".c".
 const char *lab_suffix(const char *chapter, const char *suite);
+
+// What is wrong when `name`, a lab's file, is not in from/chapter; says so when it lies where the
+// chapter's folder should. To be freed.
+char *explain_missing(const char *from, const char *chapter, const char *name);
+
+// Whether a learner's file is still `name` of exercises/chNN as it was handed out.
+bool is_untouched(const char *chapter, const char *name, const char *file);
 
 // Removes the tests that are not named `only`.
 void select_test(LabResult *lab, const char *only);

@@ -246,15 +246,36 @@ void expect_int(const char *what, int64_t got, int64_t want) {
     }
 }
 
+static bool is_digit(char c) {
+    return isdigit((unsigned char)c) != 0;
+}
+
+static bool is_of_word(char c) {
+    return isalnum((unsigned char)c) != 0 || c == '_';
+}
+
+// Whether a number begins at `at`, where nothing before belongs to it: no letter or digit, no sign
+// and no decimal point. In the ranges 0-14 and 0..14 the 14 does begin.
+static bool number_begins(const char *text, const char *at) {
+    const char before = at > text ? at[-1] : ' ';
+    const char earlier = at > text + 1 ? at[-2] : ' ';
+
+    if (before == '-') {
+        return is_digit(earlier);
+    }
+    return before == '.' ? earlier == '.' : !is_of_word(before);
+}
+
 bool grade_has_number(const char *text, int64_t number) {
-    for (const char *at = text; *at != '\0'; at++) {
-        const bool begins = at == text || !isalnum((unsigned char)at[-1]);
-        if (begins && (isdigit((unsigned char)*at) || *at == '-')) {
-            char *end = NULL;
-            const long long found = strtoll(at, &end, 10);
-            if (end != at && found == number) {
-                return true;
-            }
+    char digits[24];
+    const int length = snprintf(digits, sizeof(digits), "%lld", (long long)number);
+
+    for (const char *at = strstr(text, digits); at != NULL; at = strstr(at + 1, digits)) {
+        const char *after = at + length;
+
+        if (number_begins(text, at) && !is_of_word(*after) &&
+            !(*after == '.' && is_digit(after[1]))) {
+            return true;
         }
     }
     return false;

@@ -44,6 +44,11 @@ void expect_launch(AttnStatus status);
 // Fails unless the entry point returned an error, and the last launch was refused.
 void expect_refused(AttnStatus status, const char *what);
 
+// The next SHARED_OPT_IN returns an error, though it raises the limit: a launch after it would
+// succeed. expect_opt_in_failed fails when the entry point returned ATTN_OK all the same.
+void grade_fail_opt_in(void);
+void expect_opt_in_failed(AttnStatus status, const char *what);
+
 // ---- device memory ------------------------------------------------------------------------------
 
 // Device memory of `count` elements, freed by grade_device_free. It holds what `host` holds, which

@@ -77,6 +77,33 @@ char *lab_file(const char *from, const char *chapter, const char *suite) {
     return path;
 }
 
+char *explain_missing(const char *from, const char *chapter, const char *name) {
+    char *above = format_text("%s/%s", from, name); // not in the chapter's folder
+    Text text = {0};
+
+    text_format(&text, "there is no file %s/%s/%s", from, chapter, name);
+    if (file_exists(above) && strcmp(base_name(from), chapter) == 0) {
+        text_format(&text, "; %s is there: leave /%s out of FROM", above, chapter);
+    } else if (file_exists(above)) {
+        text_format(&text, "; %s is there: move it to %s/%s/", above, from, chapter);
+    }
+    free(above);
+    return text.data;
+}
+
+bool is_untouched(const char *chapter, const char *name, const char *file) {
+    const size_t limit = 1 << 20;
+    char *path = format_text("exercises/%s/.untouched/%s", chapter, name);
+    char *original = read_file(path, limit);
+    char *text = original != NULL ? read_file(file, limit) : NULL;
+    const bool same = text != NULL && strcmp(original, text) == 0;
+
+    free(text);
+    free(original);
+    free(path);
+    return same;
+}
+
 // ---- the table ----------------------------------------------------------------------------------
 
 // The next field of an entry: up to a tab, which is replaced by the end of the string.
@@ -296,6 +323,7 @@ static char *keep_program(const char *program, const char *chapter, const char *
 
 LabResult grade_lab(const char *chapter, const char *suite, const char *source, const char *only) {
     LabResult lab = lab_table(chapter, suite);
+    char *name = format_text("%s%s", suite, lab_suffix(chapter, suite));
     Text log = {0};
     char *program;
 
@@ -304,20 +332,22 @@ LabResult grade_lab(const char *chapter, const char *suite, const char *source, 
     }
     if (only != NULL && !has_test(&lab, only)) {
         select_test(&lab, only);
+        free(name);
         return lab;
     }
     show_step(&lab, "compiling");
     lab.file = source != NULL ? copy_text(source) : lab_file(options.from, chapter, suite);
     if (lab.file == NULL) {
-        lab.file =
-            format_text("%s/%s/%s%s", options.from, chapter, suite, lab_suffix(chapter, suite));
-        lab.notes = format_text("there is no file %s", lab.file);
+        lab.file = format_text("%s/%s/%s", options.from, chapter, name);
+        lab.missing = true;
+        lab.notes = explain_missing(options.from, chapter, name);
         fail_all(&lab, "the lab's file is missing");
     } else if ((program = build_lab(chapter, suite, lab.file, &log)) == NULL) {
         lab.notes = compile_errors(log.data, lab.file);
         fail_all(&lab, "does not compile");
     } else {
         lab.built = true;
+        lab.untouched = is_untouched(chapter, name, lab.file);
         lab.notes = compile_warnings(log.data);
         run_tests(&lab, program, only);
         name_causes(&lab, chapter);
@@ -333,6 +363,7 @@ LabResult grade_lab(const char *chapter, const char *suite, const char *source, 
     make_printable(lab.notes);
     make_printable(lab.file);
     text_free(&log);
+    free(name);
     if (only != NULL) {
         select_test(&lab, only);
     }

@@ -119,6 +119,15 @@ static void write_test(FILE *out, const TestResult *test, int width, bool in_ful
     }
 }
 
+// A lab without a file: all of its tests in one line.
+static void write_missing(FILE *out, const LabResult *lab, int width) {
+    char *tests = format_text("(all of %zu)", lab->count);
+
+    fprintf(out, "  FAIL %-*s %*s/%s\n", NAME, tests, width, show_points(lab->earned),
+            show_points(lab->worth));
+    free(tests);
+}
+
 static void write_lab(FILE *out, const char *chapter, const LabResult *lab) {
     bool first = true;
     bool questions = strcmp(lab->id, "questions") == 0;
@@ -132,7 +141,10 @@ static void write_lab(FILE *out, const char *chapter, const LabResult *lab) {
     if (lab->notes != NULL) {
         write_wrapped(out, "", lab->notes, 4);
     }
-    for (size_t i = 0; i < lab->count; i++) {
+    if (lab->missing) {
+        write_missing(out, lab, width);
+    }
+    for (size_t i = 0; i < lab->count && !lab->missing; i++) {
         const TestResult *test = &lab->tests[i];
         bool failed = test->status == STATUS_FAIL;
 
@@ -142,7 +154,7 @@ static void write_lab(FILE *out, const char *chapter, const LabResult *lab) {
         example = example == NULL && failed && !first && !questions ? test : example;
         first = first && !failed;
     }
-    if (lab->built && example != NULL) {
+    if (lab->built && !lab->missing && example != NULL) {
         fprintf(out, "  (one test in full: make grade-%s LAB=%s TEST=%s)\n", chapter, lab->id + 3,
                 example->name);
     }
@@ -197,18 +209,41 @@ static bool has_content(const LabResult *lab) {
     return lab->count > 0 || (lab->hidden > 0 && options.test == NULL);
 }
 
+// Labs that nobody has begun: a line each, followed by an empty one behind the last of them.
+static void write_untouched(FILE *out, const char *chapter, const LabResult *lab) {
+    fprintf(out, "%s %s: %s  (not begun, %s/%s)\n", chapter, lab->id, lab->title,
+            show_points(lab->earned), show_points(lab->worth));
+}
+
+static void write_labs(FILE *out, const ChapterResult *chapters, size_t count) {
+    bool in_list = false;
+
+    for (size_t c = 0; c < count; c++) {
+        for (size_t l = 0; l < chapters[c].count; l++) {
+            const LabResult *lab = &chapters[c].labs[l];
+            const bool brief = count > 1 && lab->untouched && lab->score == 0;
+
+            if (!has_content(lab)) {
+                continue;
+            }
+            if (in_list && !brief) {
+                fputc('\n', out);
+            }
+            in_list = brief;
+            (brief ? write_untouched : write_lab)(out, chapters[c].name, lab);
+        }
+    }
+    if (in_list) {
+        fputc('\n', out);
+    }
+}
+
 void write_text(FILE *out, const ChapterResult *chapters, size_t count) {
     int final = 0;
     int worth = 0;
     bool late = false;
 
-    for (size_t c = 0; c < count; c++) {
-        for (size_t l = 0; l < chapters[c].count; l++) {
-            if (has_content(&chapters[c].labs[l])) {
-                write_lab(out, chapters[c].name, &chapters[c].labs[l]);
-            }
-        }
-    }
+    write_labs(out, chapters, count);
     for (size_t c = 0; c < count; c++) {
         write_bar_line(out, chapters[c].name, chapters[c].earned, chapters[c].worth, "");
         write_terms(out, &chapters[c]);

@@ -20,6 +20,7 @@ typedef enum Kind {
     PROVE_ANSWERS,
     PROVE_NO_ANSWERS,
     PROVE_ANSWER_NAMES,
+    PROVE_POINTS,
     PROVE_MUTANT
 } Kind;
 
@@ -237,6 +238,48 @@ static void prove_names(const Proof *proof, Verdict *verdict) {
     lab_free(&lab);
 }
 
+// The points in the last column of the README's row for a lab's file; -1 when there is no such row.
+static int points_in_table(const char *readme, const char *file) {
+    char *start = format_text("\n| `%s", file);
+    const char *row = strstr(readme, start);
+    const char *last = row; // the bar before the last column
+    int points = -1;
+
+    for (const char *at = row; row != NULL && at[1] != '\0' && at[1] != '\n'; at++) {
+        last = at[0] == '|' ? at : last;
+    }
+    if (row != NULL) {
+        points = atoi(last + 1);
+    }
+    free(start);
+    return points;
+}
+
+// The table of exercises/chNN/README.md tells what the lab is worth.
+static void prove_points(const Proof *proof, Verdict *verdict) {
+    const bool questions = strcmp(proof->name, "questions") == 0;
+    char *path = format_text("exercises/%s/README.md", proof->chapter);
+    char *readme = read_file(path, file_limit);
+    char *file = questions ? copy_text("answers.txt") : format_text("%s.", proof->name);
+    LabResult lab = questions ? grade_questions_of(proof->chapter, "solutions", NULL)
+                              : lab_table(proof->chapter, proof->name);
+    const int told = readme != NULL ? points_in_table(readme, file) : -1;
+    int points = 0;
+
+    for (size_t t = 0; t < lab.count; t++) {
+        points += lab.tests[t].points;
+    }
+    if (told == points) {
+        say(verdict, true, "the README tells its %d points", points);
+    } else {
+        say(verdict, false, "has %d points; the table of %s says %d", points, path, told);
+    }
+    lab_free(&lab);
+    free(file);
+    free(readme);
+    free(path);
+}
+
 static void prove_mutants_exist(const Proof *proof, Verdict *verdict) {
     char *prefix = format_text("%.*s_", (int)strcspn(proof->name, "_"), proof->name);
     Names mutants = mutants_of(proof->chapter, prefix);
@@ -320,6 +363,9 @@ static void try_proof(void *context, size_t i) {
     case PROVE_ANSWER_NAMES:
         prove_names(proof, verdict);
         break;
+    case PROVE_POINTS:
+        prove_points(proof, verdict);
+        break;
     case PROVE_MUTANT:
         prove_mutant(proof, verdict);
         break;
@@ -355,12 +401,20 @@ static void add_chapter(Proofs *proofs, const char *chapter) {
     bool questions;
     Names suites = chapter_suites(chapter, &questions);
     Names mutants = mutants_of(chapter, "");
+    char *readme = format_text("exercises/%s/README.md", chapter);
+    const bool has_readme = file_exists(readme);
 
     for (size_t i = 0; i < suites.count; i++) {
+        if (has_readme) {
+            add_proof(proofs, PROVE_POINTS, chapter, suites.name[i]);
+        }
         add_proof(proofs, PROVE_SOLUTION, chapter, suites.name[i]);
         add_proof(proofs, PROVE_EXERCISE, chapter, suites.name[i]);
         add_proof(proofs, PROVE_GAPS, chapter, suites.name[i]);
         add_proof(proofs, PROVE_MUTANTS_EXIST, chapter, suites.name[i]);
+    }
+    if (questions && has_readme) {
+        add_proof(proofs, PROVE_POINTS, chapter, "questions");
     }
     if (questions) {
         add_proof(proofs, PROVE_ANSWERS, chapter, "questions");
@@ -370,6 +424,7 @@ static void add_chapter(Proofs *proofs, const char *chapter) {
     for (size_t i = 0; i < mutants.count; i++) {
         add_proof(proofs, PROVE_MUTANT, chapter, mutants.name[i]);
     }
+    free(readme);
     names_free(&suites);
     names_free(&mutants);
 }

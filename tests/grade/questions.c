@@ -32,6 +32,29 @@ static bool counts_bytes(const char *unit) {
            (length > 0 && length <= 3 && unit[length - 1] == 'B' && strchr(unit, '/') == NULL);
 }
 
+static const Factor percent_factor = {100, "100 (a share, or percent?)"};
+
+static bool is_percentage(const char *unit) {
+    return strcmp(unit, "%") == 0;
+}
+
+// Whether the two make `one`, and are not about the same.
+static bool are_reciprocal(double got, double expected, double one, double share) {
+    const double same = 0.1;
+
+    return is_near(got * expected, one, share) && !is_near(got, expected, same);
+}
+
+// Whether the answer is a ratio the other way round; that of percent in percent or not.
+static bool is_reciprocal(double got, double expected, const char *unit, double share) {
+    if (is_percentage(unit)) {
+        return are_reciprocal(got, expected, 1e4, share) ||
+               are_reciprocal(got, expected, 100.0, share);
+    }
+    return (unit[0] == '\0' || strchr(unit, '/') != NULL) &&
+           are_reciprocal(got, expected, 1.0, share);
+}
+
 static char *judge_value(double got, double expected, double tolerance, const char *unit) {
     // A factor near 1 can be told from rounding only where the tolerance is smaller than it.
     const double narrow = tolerance < 0.005 ? tolerance : 0.005;
@@ -50,6 +73,12 @@ static char *judge_value(double got, double expected, double tolerance, const ch
     if (counts_bytes(unit)) {
         factor = find_factor(byte_factors, BYTE_FACTORS, got, expected, narrow, &large);
     }
+    if (is_reciprocal(got, expected, unit, narrow)) {
+        return copy_text("the other way round: the reciprocal is asked for");
+    }
+    if (is_percentage(unit) || (unit[0] == '\0' && fabs(expected) <= 1.0)) {
+        factor = find_factor(&percent_factor, 1, got, expected, narrow, &large);
+    }
     if (factor == NULL) {
         factor = find_factor(usual_factors, USUAL_FACTORS, got, expected, narrow, &large);
     }
@@ -62,6 +91,7 @@ static char *judge_value(double got, double expected, double tolerance, const ch
 // Units that mean the same. Of things counted one by one, it does not matter how they are called.
 static const char *const same_units[][4] = {
     {"FLOP/byte", "FLOP/B"},
+    {"bytes", "byte", "B"},
     {"queries", "keys", "tokens", "elements"},
 };
 
@@ -163,12 +193,13 @@ static void read_answers(LabResult *lab, char **answers, char *text) {
 }
 
 // The text of answers.txt, to be freed; NULL with the reason in lab->notes.
-static char *read_answers_file(LabResult *lab) {
+static char *read_answers_file(LabResult *lab, const char *from, const char *chapter) {
     char *text = read_file(lab->file, answers_limit);
     struct stat info;
 
     if (text == NULL && errno == ENOENT) {
-        lab->notes = format_text("there is no file %s", lab->file);
+        lab->missing = true;
+        lab->notes = explain_missing(from, chapter, "answers.txt");
     } else if (text == NULL || stat(lab->file, &info) != 0 ||
                (size_t)info.st_size != strlen(text)) { // a zero byte ends it early
         lab->notes = format_text("%s: too large or not text", lab->file);
@@ -202,7 +233,8 @@ LabResult grade_questions_of(const char *chapter, const char *from, const char *
             format_text("%.*s", (int)strcspn(run.entries.name[i], "\t"), run.entries.name[i]);
     }
     answers = allocate(lab.count, sizeof(char *));
-    text = read_answers_file(&lab);
+    text = read_answers_file(&lab, from, chapter);
+    lab.untouched = text != NULL && is_untouched(chapter, "answers.txt", lab.file);
     if (text != NULL) {
         read_answers(&lab, answers, text);
     }

@@ -17,6 +17,7 @@
 #endif
 
 enum { LOOK_MS = 500, SETTLE_MS = 60, SETTLE_TURNS = 10, RULE = 80 };
+enum { FULL = 0, LESS = 1, MISTAKE = 2 }; // grade()'s exit status; 2: nothing was graded
 
 // What tells one state of a file from another: an editor writes it in place, or renames another
 // file over it.
@@ -117,10 +118,10 @@ static void print_rule(const char *chapter, const WatchedLab *lab) {
     printf("\n\n");
 }
 
-// Grades in a process of its own, so that nothing that ends the grader ends the watch. Returns
-// whether all points were given.
-static bool grade_apart(const Watched *watched, int lab) {
-    int status = 1;
+// Grades in a process of its own, so that nothing that ends the grader ends the watch. Returns its
+// exit status.
+static int grade_apart(const Watched *watched, int lab) {
+    int status = LESS;
     pid_t child;
 
     fflush(NULL);
@@ -140,7 +141,7 @@ static bool grade_apart(const Watched *watched, int lab) {
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
         kill(child, SIGTERM);
     }
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : LESS;
 }
 
 // What comes after the labs that are complete, by the scores remembered.
@@ -166,23 +167,24 @@ static void print_next(const Watched *watched) {
     standings_free(&standings);
 }
 
-// Grades one lab (NULL: the whole chapter) and says how to go on.
-static void grade_once(const Watched *watched, const WatchedLab *lab) {
-    bool full;
+// Grades one lab (NULL: the whole chapter) and says how to go on. Returns the exit status.
+static int grade_once(const Watched *watched, const WatchedLab *lab) {
+    int status;
 
     print_rule(watched->chapter, lab);
-    full = grade_apart(watched, lab != NULL ? lab->number : ALL_LABS);
-    if (was_interrupted()) {
-        return;
+    status = grade_apart(watched, lab != NULL ? lab->number : ALL_LABS);
+    if (was_interrupted() || status == MISTAKE) {
+        return status;
     }
     printf("\n");
-    if (full && options.test == NULL) {
+    if (status == FULL && options.test == NULL) {
         print_next(watched);
-    } else if (!full && lab != NULL) {
+    } else if (status != FULL && lab != NULL) {
         printf("Stuck? make hint %s\n", lab->choice.words);
     }
     printf("Waiting for the next save in exercises/%s/; Ctrl-C ends.\n", watched->chapter);
     fflush(stdout);
+    return status;
 }
 
 // ---- the watch ----------------------------------------------------------------------------------
@@ -233,6 +235,7 @@ int watch(const char *chapter) {
     Watched watched;
     char *folder;
     int notifier;
+    bool mistake; // in the command, or in the course: it has been told
 
     if (chapter == NULL) {
         die("make watch needs a chapter: make watch CH=01, or with a lab: make watch CH=01 LAB=1");
@@ -240,14 +243,17 @@ int watch(const char *chapter) {
     watched = watched_labs(chapter);
     folder = format_text("exercises/%s", chapter);
     notifier = open_notifier(folder);
-    grade_once(&watched, watched.asked == ALL_LABS ? NULL : watched.lab);
-    while (!was_interrupted()) {
+    mistake = grade_once(&watched, watched.asked == ALL_LABS ? NULL : watched.lab) == MISTAKE &&
+              !was_interrupted();
+    while (!was_interrupted() && !mistake) {
         grade_saved(&watched);
         if (!was_interrupted()) {
             wait_a_while(notifier);
         }
     }
-    printf("\nThe watch has ended. Where you stand: make progress\n");
+    if (!mistake) {
+        printf("\nThe watch has ended. Where you stand: make progress\n");
+    }
     for (size_t i = 0; i < watched.count; i++) {
         choice_free(&watched.lab[i].choice);
     }
@@ -256,5 +262,5 @@ int watch(const char *chapter) {
     if (notifier >= 0) {
         close(notifier);
     }
-    return 0;
+    return mistake ? MISTAKE : 0;
 }

@@ -281,6 +281,24 @@ def read_submission(path, chapter):
     return files, notes, ignored
 
 
+def owners(path, chapter):
+    """The folders of `path` that each hold lab files of the chapter, when none lie further up.
+
+    In a submission they are one folder, as a rule; in the folder of a class there are many.
+    """
+    collector = Collector(chapter)
+    try:
+        if os.path.islink(path) or not os.path.isdir(path):
+            return []
+        read_folder(path, collector)
+    except (Unreadable, OSError):
+        pass  # what was found so far tells enough
+    places = [name.split('/') for name in collector.found]
+    if any(chapter.place(parts) < 3 for parts in places):
+        return []
+    return sorted({printable(parts[0]) for parts in places})
+
+
 def digest(parts):
     """A hash of texts and bytes, their borders included."""
     total = hashlib.sha256()

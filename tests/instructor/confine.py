@@ -33,9 +33,15 @@ def become_subreaper():
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_with_parent():
-    """This process gets a SIGTERM when the one that started it is gone, however it ended."""
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+def end_with_parent(parent):
+    """This process gets a SIGTERM when `parent`, which started it, is gone, however that ended.
+
+    It ends here when that has happened before it could be asked for.
+    """
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), 'prctl')
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 # ---- Landlock: the numbers are those of linux/landlock.h ----------------------------------------
@@ -152,12 +158,12 @@ class Confinement:
         user = ('as a user of its own' if self.is_root else
                 'as you, since you are not root')
         if self.bwrap:
-            how = 'in bubblewrap: no network, a read-only tree'
+            how = 'bubblewrap confines it: no network, a read-only tree'
         elif self.landlock:
-            how = 'under Landlock: only the grading tree can be read, nothing else written'
+            how = 'Landlock confines it: it can read the tree and write its own folder'
         else:
-            how = 'with the file system and the network open to it'
-        out = ['each submission runs %s, %s' % (user, how)]
+            how = 'the file system and the network are open to it'
+        out = ['each submission runs ' + user, how]
         if self.reason and not self.bwrap:
             out.append(self.reason)
         if not self.bwrap and not self.landlock:

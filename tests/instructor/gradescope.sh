@@ -11,13 +11,18 @@ die() {
     exit 2
 }
 
-number=$(printf '%s' "${1:-}" | sed 's/^ch//; s/^[0-9]$/0&/')
+[ -n "${1:-}" ] || die 'name the chapter: make gradescope CH=05 [OUT=file.zip]'
+number=$(printf '%s' "$1" | sed 's/^ch//; s/^[0-9]$/0&/')
 chapter=ch$number
-[ -d "tests/grade/ch${number:-none}" ] ||
-    die 'name the chapter: make gradescope CH=05 [OUT=file.zip]'
+case $number in
+[0-9][0-9]) ;;
+*) die "CH=$1: expected a chapter's number, like 05" ;;
+esac
+[ -d "tests/grade/$chapter" ] || die "CH=$1: there is no chapter $number here"
 out=${2:-${BUILD:-build}/gradescope-$chapter.zip}
 case $out in /*) ;; *) out=$from/$out ;; esac
 command -v python3 >/dev/null || die 'python3 is needed: sudo apt-get install python3'
+tests/instructor/check_settings.sh "$chapter" || exit 2
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

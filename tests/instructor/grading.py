@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import selectors
 import signal
@@ -130,9 +131,11 @@ def look(slot, limits, start, state):
 
 def run_limited(words, cwd, environment, slot, limits, prepare_child):
     """Runs the grader; returns (status, stdout, stderr). Nothing that it started is left."""
+    parent = os.getpid()
+
     def start():
         os.setsid()
-        end_with_parent()  # or it would go on when a worker is killed
+        end_with_parent(parent)  # or it would go on when a worker is killed
         seconds = int(2 * limits.seconds) + 1
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
@@ -172,13 +175,37 @@ def run_limited(words, cwd, environment, slot, limits, prepare_child):
 
 # ---- the grader ---------------------------------------------------------------------------------
 
+def host():
+    """This machine's name, without the `-` that ends it in a slot's name."""
+    return socket.gethostname().replace('-', '_')
+
+
 def make_slot(work, student):
     """A folder for what one submission's grading writes; trees.remove removes it."""
-    slot = os.path.join(work, 'slots', '%s-%d-%s' % (socket.gethostname(), os.getpid(), student))
+    slot = os.path.join(work, 'slots', '%s-%d-%s' % (host(), os.getpid(), student))
     trees.remove(slot)
     for name in ('build/grade.d', 'from', 'tmp'):
         os.makedirs(os.path.join(slot, name))
     return slot
+
+
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it is somebody else's
+    return True
+
+
+def remove_old_slots(work):
+    """Removes the slots of processes that were killed; those of other runs and machines stay."""
+    slots = os.path.join(work, 'slots')
+    for name in os.listdir(slots) if os.path.isdir(slots) else []:
+        match = re.match(r'([^-]*)-([0-9]+)-', name)
+        if match and match[1] == host() and not is_running(int(match[2])):
+            trees.remove(os.path.join(slots, name))
 
 
 def fill_slot(slot, seen_tree, tree, chapter, files, bound):

@@ -13,6 +13,11 @@ die() {
     exit 2
 }
 
+# The text as one word for the shell.
+quote() {
+    printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"
+}
+
 out=${1:-}
 [ -n "$out" ] || die 'say where the copy goes: make handout OUT=/path/of/a/new/folder'
 name=$out
@@ -26,7 +31,8 @@ expand() {
     for word in $(printf '%s' "$1" | tr ',' ' '); do
         word=$(printf '%s' "$word" | sed 's/ch//g')
         case $word in
-        *[!0-9-]* | -* | *- | *-*-* | '') die "CHAPTERS=$1: expected numbers and ranges, like 1-5" ;;
+        *[!0-9-]* | -* | *- | *-*-* | '')
+            die "CHAPTERS=$1: expected numbers and ranges, like 1-5" ;;
         esac
         first=$(printf '%s' "${word%%-*}" | sed 's/^0*//')
         last=$(printf '%s' "${word##*-}" | sed 's/^0*//')
@@ -51,9 +57,16 @@ if [ -n "${2:-}" ]; then
     chapters=$(expand "$2") || exit 2
 fi
 
+names=
+for number in $chapters; do
+    names="$names ch$number"
+done
+# shellcheck disable=SC2086 # a list of words
+$here/check_settings.sh $names || exit 2
+
 # What is left out: by these patterns, and of the chapters that are not handed out.
 list=$(mktemp)
-trap 'rm -f "$list"' EXIT
+trap 'rm -f "$list" "$list.kept" "$list.both"' EXIT
 {
     for path in LICENSE Makefile README.md .clang-format .gitignore; do
         [ ! -f "$path" ] || echo "$path"
@@ -77,6 +90,15 @@ if [ -n "$partial" ]; then
     mv "$list.kept" "$list"
 fi
 
+# In a git checkout, files that git does not know are somebody's own.
+if git ls-files --error-unmatch Makefile >/dev/null 2>&1; then
+    git -c core.quotePath=off ls-files | LC_ALL=C sort >"$list.kept"
+    LC_ALL=C sort -o "$list" "$list"
+    LC_ALL=C comm -23 "$list" "$list.kept" | sed 's/$/ is not in git: left out/'
+    LC_ALL=C comm -12 "$list" "$list.kept" >"$list.both"
+    mv "$list.both" "$list"
+fi
+
 mkdir -p "$out"
 tar -cf - -T "$list" | tar -xf - -C "$out" --no-same-owner
 
@@ -88,13 +110,15 @@ adapt() {
         {
             sub(/ `solutions\/` has every answer;$/, "")
             sub(/^`make grade FROM=solutions` grades them\. /, "")
-            sub(/`exercises\/`, `solutions\/` \| the labs, with gaps and filled/, "`exercises/` | the labs, with gaps")
+            sub(/`exercises\/`, `solutions\/` \| the labs, with gaps and filled/,
+                "`exercises/` | the labs, with gaps")
             sub(/ \[instructor\]\(docs\/instructor\.md\)[^,]*,/, "")
             sub(/tests of all the code, and the grader.s proof of itself.*/, "each lesson once")
             print
         }'
 }
-awk 'NR == 2 { print "\n> This is a student copy. The solutions, the mutants and the course'"'"'s own tests are not in it." }
+awk 'NR == 2 { print "\n> This is a student copy. The solutions, the mutants and the" \
+                     " course'"'"'s own tests are not in it." }
     { print }' README.md | adapt >"$out/README.md"
 for number in $chapters; do
     sed -i '/FROM=solutions/d' "$out/exercises/ch$number/README.md"
@@ -110,13 +134,14 @@ for number in $chapters; do
         [ -f "$file" ] || continue
         lab=$out/exercises/ch$number/$(basename "$file")
         cmp -s "$file" "$lab" || {
-            echo "exercises/ch$number/$(basename "$file") has been worked on: the untouched one goes out"
+            echo "${lab#"$out/"} has been worked on: the untouched one goes out"
             cp "$file" "$lab"
         }
     done
 done
 
-# Hidden tests: neither the test nor its name. Questions stay, since answers.txt lists them.
+# Hidden tests: neither the test nor its name, in a comment of assignment.txt neither. Questions
+# stay, since answers.txt lists them.
 gone='BEGIN { count = split(names, word, " "); for (i = 1; i <= count; i++) gone[word[i]] = 1 }'
 for number in $chapters; do
     suites=tests/grade/ch$number
@@ -130,11 +155,21 @@ for number in $chapters; do
         awk -f $here/hide.awk names="$hidden" lab="${lab%%_*}" "$suite" "$suite" >"$out/$suite"
     done
     for name in $hidden; do
-        if grep -qF "\"${name#*.}\"" "$out/$suites/${name%%.*}"_*.c; then
+        if grep -qE "^ *\{\"${name#*.}\"," "$out/$suites/${name%%.*}"_*.c; then
             die "$suites: $name is hidden but still in the suite; $out is not fit to be handed out"
         fi
     done
     awk -v names="$hidden" "$gone"'
+        function names_gone(comment,    count, said, i, name) {
+            count = split(comment, said, /[^A-Za-z0-9_]+/)
+            for (i = 1; i <= count; i++)
+                for (name in gone) if (substr(name, index(name, ".") + 1) == said[i]) return 1
+            return 0
+        }
+        /#/ && names_gone(substr($0, index($0, "#"))) {
+            sub(/[ \t]*#.*/, "")
+            if ($0 == "") next
+        }
         {
             line = $0
             sub(/#.*/, "", line)
@@ -151,14 +186,28 @@ for number in $chapters; do
             /^lab[0-9]+_/ { lab = $0; sub(/_.*/, "", lab) }
             !((lab "." $1) in gone)' "$suites/wrong_answers.txt" >"$out/$suites/wrong_answers.txt"
     fi
-    echo "ch$number: not in the copy, since hidden: $hidden"
+    echo "ch$number: not in the copy, since hidden: $hidden" | fold -s -w 80 | sed 's/ *$//'
+done
+
+# Links to what the copy has not become plain text.
+find "$out" -name '*.md' | while IFS= read -r page; do
+    at=$(dirname "$page")
+    grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | sort -u | while IFS= read -r link; do
+        case $link in *:*) continue ;; esac
+        [ -e "$at/$link" ] || echo "$link"
+    done >"$list.kept"
+    [ -s "$list.kept" ] || continue
+    awk -f $here/unlink.awk "$list.kept" "$page" >"$list"
+    cat "$list" >"$page"
 done
 
 if [ -n "${CLASSROOM:-}" ]; then
     chapter=ch$(printf '%s' "$CLASSROOM" | sed 's/^ch//; s/^[0-9]$/0&/')
-    [ -d "$out/exercises/$chapter" ] || die "CLASSROOM=$CLASSROOM: the copy has no $chapter; name one as 02"
+    [ -d "$out/exercises/$chapter" ] ||
+        die "CLASSROOM=$CLASSROOM: the copy has no $chapter; name one as 02"
     mkdir -p "$out/.github/workflows"
-    python3 $here/classroom.py "${BUILD:-build}/grade" "$chapter" >"$out/.github/workflows/classroom.yml"
+    python3 $here/classroom.py "${BUILD:-build}/grade" "$chapter" \
+        >"$out/.github/workflows/classroom.yml"
 fi
 
 if [ -d solutions ]; then
@@ -173,4 +222,7 @@ if [ -d solutions ]; then
         die "the lines above are solutions; $out is not fit to be handed out"
 fi
 echo "$out: chapters $chapters($(find "$out" -type f | wc -l | tr -d ' ') files)"
-echo "try it: cd $out && make next"
+case $out in
+*[!A-Za-z0-9_./+@%=:,-]*) echo "try it: cd $(quote "$out") && make next" ;;
+*) echo "try it: cd $out && make next" ;;
+esac

@@ -1,7 +1,8 @@
 # Finds solution text in a student copy; its status is 1 when there is some.
 #   awk -f leaks.awk solutions/*/lab*.c* copy=1 the copy's files
 # A find is three lines in a row of a gap, blanks aside; single lines are often the same by chance.
-# In exercises/ only a lab's own solution is looked for: what one lab asks for, a later one may give.
+# In exercises/ only a lab's own solution is looked for: what one lab asks for, a later one may
+# give.
 function squeeze(line) {
     gsub(/[ \t]/, "", line)
     return line

@@ -3,9 +3,9 @@
 
     tests/instructor/make_class.py DIR ch02 200
 
-Submission i is by turns: all solved, one lab with a known fault, half of the labs solved, untouched,
-and a file that does not compile. They come as folders, zip and tar archives of several shapes. DIR
-must be new; `DIR.csv` lists what each one is.
+Submission i is by turns: all solved, one lab with a known fault, half of the labs solved,
+untouched, and a file that does not compile. They come as folders, zip and tar archives of several
+shapes. DIR must be new; `DIR.csv` lists what each one is.
 """
 
 import io
@@ -80,9 +80,14 @@ def write(folder, student, shape, chapter, files):
 
 
 def main():
-    if len(sys.argv) != 4 or not sys.argv[3].isdigit() or os.path.exists(sys.argv[1]):
+    if len(sys.argv) != 4 or not sys.argv[3].isdigit():
         sys.exit(__doc__)
     folder, chapter, count = sys.argv[1].rstrip('/'), sys.argv[2], int(sys.argv[3])
+    if os.path.lexists(folder):
+        sys.exit('make_class: %s is there already; name a new folder' % folder)
+    if not os.path.isdir('solutions/' + chapter):
+        sys.exit('make_class: there is no solutions/%s here; run it from the course\'s top folder\n'
+                 'and name a chapter as ch02' % chapter)
     os.makedirs(folder)
     with open(folder + '.csv', 'w', encoding='utf-8') as table:
         table.write('id,kind,what\n')

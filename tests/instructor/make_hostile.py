@@ -5,7 +5,8 @@
 
 They are for the small course of the unit tests: chapter 77 with lab1_sum.c, which has lab_add and
 lab_fill. COURSE is where that course lies, RESULTS where the results will be: what the submissions
-try to read and to change; at PORT of this machine somebody listens. Each is named for what it tries.
+try to read and to change; at PORT of this machine somebody listens. Each is named for what it
+tries. Honest ones for the same class are put into COURSE/fair.
 """
 
 import io
@@ -70,7 +71,7 @@ def sources(course, results, port, full):
             course + '/tests/grade/ch77/lab1_sum.c', '/course/tests/grade/ch77/lab1_sum.c']
     write = [course + '/exercises/ch77/labs.h', course + '/tests/grade/ch77/lab1_sum.c',
              course + '/harm', results + '/honest.json', results + '/harm.json',
-             course + '/subs/honest/ch77/lab1_sum.c', '/course/exercises/ch77/labs.h',
+             course + '/fair/honest/ch77/lab1_sum.c', '/course/exercises/ch77/labs.h',
              '/course/grade', 'exercises/ch77/labs.h', '/tmp/harm-of-a-submission',
              '/dev/shm/harm-of-a-submission', '/var/tmp/harm-of-a-submission']
     listed = lambda paths: COPY_LINES % ', '.join('"%s"' % path for path in paths)
@@ -101,7 +102,8 @@ def sources(course, results, port, full):
         ) + FILL % RIGHT_FILL
         texts['disk'] = HEAD + ADD % (
             'static char block[1 << 20]; char name[32];\n    for (int i = 0; ; i++) {'
-            ' snprintf(name, sizeof(name), "f%d", i); int fd = open(name, O_WRONLY | O_CREAT, 0600);'
+            ' snprintf(name, sizeof(name), "f%d", i);'
+            ' int fd = open(name, O_WRONLY | O_CREAT, 0600);'
             ' for (int k = 0; k < 15; k++) { if (write(fd, block, sizeof(block)) < 0) { break; } }'
             ' close(fd); }') + FILL % RIGHT_FILL
     return texts
@@ -160,8 +162,8 @@ def main():
     for name, text in sources(course, results, port, full).items():
         put('%s/%s/ch77/lab1_sum.c' % (folder, name), text)
     for name in ('honest', 'later'):
-        put('%s/%s/ch77/lab1_sum.c' % (folder, name), RIGHT)
-        put('%s/%s/ch77/answers.txt' % (folder, name), 'q1 = 512 MiB\nq2 = 3\n')
+        put('%s/fair/%s/ch77/lab1_sum.c' % (course, name), RIGHT)
+        put('%s/fair/%s/ch77/answers.txt' % (course, name), 'q1 = 512 MiB\nq2 = 3\n')
     archives(folder, course)
 
 

@@ -1,15 +1,32 @@
 """The results folder: one JSON file for each submission, and the table made from them."""
 
 import csv
+import datetime
 import json
 import os
+import re
 
 from collect import base_id
+
+# What the grader takes for a time; it lies in tests/grade/deadline.c.
+MOMENT = re.compile(r'([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T|[ \t]+)(?:[01][0-9]|2[0-3]):[0-5][0-9]'
+                    r'(?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?'
+                    r'[ \t]*(?:Z|[+-](?:0[0-9]|1[0-3]):?[0-5][0-9]|[+-]14:?00)?')
+MOMENT_FORM = 'a time like 2027-03-02T10:00'
+
+
+class BadLine(Exception):
+    """A line of a CSV file is not as it should be; the text says why."""
+
+    def __init__(self, line, text):
+        Exception.__init__(self, text)
+        self.line = line
 
 
 def write_whole(path, text):
     """Writes a file so that it is never seen half written."""
-    temporary = os.path.join(os.path.dirname(path), '.%s.%d' % (os.path.basename(path), os.getpid()))
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, '.%s.%d' % (name, os.getpid()))
     with open(temporary, 'w', encoding='utf-8') as file:
         file.write(text)
         file.flush()
@@ -44,16 +61,67 @@ def students(folder):
                   if name.endswith('.json') and not name.startswith('.'))
 
 
+def chapters(folder):
+    """The chapters that the folder has results of, as a set of names."""
+    found = set()
+    for student in students(folder):
+        try:
+            with open(os.path.join(folder, student + '.json'), 'rb') as file:
+                match = re.search(rb'"chapter": "(ch[0-9]+)"', file.read(400))
+        except OSError:
+            continue
+        if match:
+            found.add(match[1].decode())
+    return found
+
+
 def read_rows(path):
     """The rows of a CSV file, or the lines of a text file, with a student's id in front.
 
-    The ids are written as those of submissions are. A first line that names the columns is left out.
+    They come as (number of the line, row). The ids are written as those of submissions are. A first
+    line that names the columns is left out.
     """
     with open(path, encoding='utf-8-sig', newline='') as file:
-        table = [row for row in csv.reader(file) if row and row[0].strip()]
-    if table and table[0][0].strip().lower() in ('id', 'student', 'name'):
-        del table[0]
-    return [[base_id(row[0].strip())] + row[1:] for row in table]
+        reader = csv.reader(file)
+        table = [(reader.line_num, row) for row in reader if row and row[0].strip()]
+    if table and re.split('[;\t]', table[0][1][0])[0].strip().lower() in ('id', 'student', 'name'):
+        names = table.pop(0)
+        check_separator(*names)
+    for line, row in table:
+        check_separator(line, row)
+    return [(line, [base_id(row[0].strip())] + row[1:]) for line, row in table]
+
+
+def check_separator(line, row):
+    if re.search('[;\t]', row[0].strip()):
+        raise BadLine(line, 'expected commas between the columns')
+
+
+def is_moment(text):
+    """Whether the grader takes the text for a time."""
+    match = MOMENT.fullmatch(text)
+    try:
+        return match is not None and datetime.date(*map(int, match[1].split('-'))).year >= 1970
+    except ValueError:
+        return False
+
+
+def read_times(path):
+    """The times of submission in a CSV file, from the students' ids. An empty time is none."""
+    times, lines = {}, {}
+    for line, row in read_rows(path):
+        student, moment = row[0], ''.join(row[1:2]).strip()
+        if len(row) < 2:
+            raise BadLine(line, 'expected an id and a time, like alice,2027-03-02T10:00')
+        if moment and not is_moment(moment):
+            raise BadLine(line, '`%s`: expected %s' % (moment[:40], MOMENT_FORM))
+        if student in lines:
+            raise BadLine(line, '%s has a time in line %d already; leave one of the two' % (
+                student, lines[student]))
+        lines[student] = line
+        if moment:
+            times[student] = moment
+    return times
 
 
 def number(value):

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 
 from collect import digest
+from results import write_whole
 
 COMMON = ('common', 'common/simt', 'tests/grade/simt')
 
@@ -92,7 +93,8 @@ def build(root, grader, chapter, tree):
             open(os.path.join(tree, exercises, name), 'w').close()  # the grader reads its name
     shutil.copy(grader, os.path.join(tree, 'grade'))
     os.makedirs(os.path.join(tree, 'none'))
-    # What is compiled already is taken over; the grader compiles again what is older than its source.
+    # What is compiled already is taken over; the grader compiles again what is older than its
+    # source.
     compiled = os.path.join(os.path.dirname(grader), 'grade.d')
     for kind in ('sanitized', 'plain'):
         if os.path.isdir(os.path.join(compiled, kind)):
@@ -136,6 +138,5 @@ def prepare(root, grader, chapter, work):
             remove(path)
             os.makedirs(path)
             build(root, grader, chapter, path)
-            with open(path + '.made', 'w', encoding='ascii') as file:
-                file.write(fingerprint(path))
+            write_whole(path + '.made', fingerprint(path))
     return Tree(work, path, key)

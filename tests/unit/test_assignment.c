@@ -196,6 +196,7 @@ int main(void) {
     SRunner *runner = srunner_create(suite);
     int failed;
 
+    tcase_set_timeout(here, 60);
     tcase_add_test(here, each_chapter_has_its_file);
     tcase_set_timeout(tests, 120);
     tcase_add_unchecked_fixture(tests, course_enter, course_leave);

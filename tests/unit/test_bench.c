@@ -132,6 +132,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("bench");
     TCase *tcase = tcase_create("tables");
+    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, enter, leave);
     tcase_add_test(tcase, tables_are_rewritten_and_text_is_kept);
     tcase_add_test(tcase, a_second_time_changes_nothing);

@@ -332,6 +332,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("ch02_update");
     TCase *tests = tcase_create("ch02_update");
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, card_numbers);
     tcase_add_test(tests, update_keeps_its_invariant);
     tcase_add_test(tests, update_any_split);

@@ -222,12 +222,14 @@ int main(void) {
     Suite *suite = suite_create("ch05_cards");
     TCase *computed = tcase_create("computed"), *demos = tcase_create("demonstrations");
     suite_add_tcase(suite, computed);
+    tcase_set_timeout(computed, 60);
     tcase_add_test(computed, tiers);
     tcase_add_test(computed, score_matrix_and_l2);
     tcase_add_test(computed, large_problem);
     tcase_add_test(computed, wavefronts);
     tcase_add_test(computed, launch_limits);
     suite_add_tcase(suite, demos);
+    tcase_set_timeout(demos, 60);
     tcase_add_test(demos, transposition_and_its_conflicts);
     tcase_add_test(demos, the_missing_barrier_shows);
     tcase_add_test(demos, tier_kernels_compute);

@@ -273,6 +273,7 @@ int main(void) {
     Suite *suite = suite_create("ch07_cards");
     TCase *tests = tcase_create("cards");
     suite_add_tcase(suite, tests);
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, causal_tiles);
     tcase_add_test(tests, partial_tiles_are_on_the_diagonal);
     tcase_add_test(tests, visible_pairs);

@@ -122,6 +122,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("compare");
     TCase *tcase = tcase_create("comparison");
+    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, checker_nan);
     tcase_add_test(tcase, infinities);
     tcase_add_test(tcase, zero_bound_is_exact);

@@ -178,6 +178,7 @@ int main(void) {
     gpu_tests_find();
     Suite *suite = suite_create("device_problem");
     TCase *tests = tcase_create("each target");
+    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, tensors_go_there_in_every_type, 0, gpu_tests.count);
     tcase_add_loop_test(tests, results_come_back_in_every_type, 0, gpu_tests.count);
     tcase_add_loop_test(tests, buffers_have_names, 0, gpu_tests.count);

@@ -468,6 +468,7 @@ int main(void) {
     gpu_tests_find();
     Suite *suite = suite_create("gpu");
     TCase *choice = tcase_create("choice"), *each = tcase_create("each target");
+    tcase_set_timeout(choice, 60);
     tcase_add_test(choice, choosing_simt_starts_no_cuda);
     tcase_add_test(choice, choice_of_the_target);
     tcase_add_test(choice, reasons_are_given);

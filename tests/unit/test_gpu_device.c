@@ -164,6 +164,7 @@ int main(void) {
     gpu_tests_find();
     Suite *suite = suite_create("gpu_device");
     TCase *tests = tcase_create("devices");
+    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, properties_are_those_of_a_gpu, 0, gpu_tests.count);
     tcase_add_test(tests, simt_stands_for_several_devices);
     if (gpu_tests.device) {

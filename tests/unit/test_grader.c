@@ -1,5 +1,6 @@
 // The grader against labs that misbehave, answers of all kinds, and its own output formats.
 #include "tests/unit/fake_course.h"
+#include "tests/unit/shell.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -423,6 +424,54 @@ START_TEST(from_takes_labs_and_not_their_header) {
 }
 END_TEST
 
+// A file that is missing is told once, with the place where it is looked for.
+START_TEST(files_beside_the_chapter_are_named) {
+    char *out;
+
+    shell_run("rm -rf flat && mkdir flat && cp right/ch77/lab1_sum.c right/ch77/answers.txt flat");
+    out = grade_status("--from flat ch77", 1);
+    has(out, "there is no file flat/ch77/lab1_sum.c; flat/lab1_sum.c is there: move it to");
+    has(out, "flat/answers.txt is");
+    has(out, "  FAIL (all of 3)                  0/4\n");
+    lacks(out, "adds");
+    free(out);
+    out = grade_status("--from right/ch77 --lab 1 ch77", 1);
+    has(out, "leave /ch77 out of FROM\n");
+    free(out);
+    out = grade_status("--from flat --format tap ch77", 1); // these name every test
+    has(out, "not ok 2");
+    has(out, "fills");
+    free(out);
+}
+END_TEST
+
+// In a report of several chapters a lab that nobody has begun is one line.
+START_TEST(untouched_labs_are_brief) {
+    const char *copy = "cp -r tests/grade/ch77 tests/grade/ch78 && "
+                       "cp -r exercises/ch77 exercises/ch78 && "
+                       "mkdir -p exercises/ch78/.untouched && "
+                       "cp exercises/ch78/*.* exercises/ch78/.untouched";
+    char *out;
+
+    course_put_lab("exercises", "return 0;", "");
+    course_put("exercises/ch77/answers.txt", "q1 = ?\nq2 = ?\n");
+    shell_run("%s", copy);
+    out = grade_status("ch77 ch78", 1);
+    has(out, "ch77 lab1: a sum & more  (exercises/ch77/lab1_sum.c)\n");
+    has(out, "\n\nch78 lab1: a sum & more  (not begun, 0/4)\n"
+             "ch78 questions: Questions  (not begun, 0/2)\n\nch77 ");
+    free(out);
+    out = grade_status("ch78", 1);
+    has(out, "  FAIL adds                        0/1\n");
+    lacks(out, "not begun");
+    free(out);
+    out = grade_status("--format tap ch77 ch78", 1);
+    has(out, "1..10\n");
+    free(out);
+    shell_run("rm -r tests/grade/ch78 exercises/ch78");
+}
+END_TEST
+
 START_TEST(changed_sources_are_rebuilt) {
     char *out;
 
@@ -442,6 +491,17 @@ START_TEST(changed_sources_are_rebuilt) {
 }
 END_TEST
 
+// A watch that has nothing to watch for ends; it has said when it began.
+START_TEST(watch_of_no_such_test) {
+    Captured run = course_grade("--watch --lab 1 --test nope ch77");
+
+    ck_assert_int_eq(run.status, 2);
+    has(run.err, "no test or question is named `nope`");
+    lacks(run.out, "Waiting");
+    captured_free(&run);
+}
+END_TEST
+
 START_TEST(mistakes_in_the_command) {
     grade_error("ch99", "ch99 has no labs; chapters with labs: ch77");
     grade_error("--format html ch77", "the formats are");
@@ -451,6 +511,47 @@ START_TEST(mistakes_in_the_command) {
     grade_error("--timeout 0 ch77", "--timeout 0");
     grade_error("--nonsense", "--help");
     grade_error("--from right --out /nonexistent/file ch77", "/nonexistent/file");
+}
+END_TEST
+
+// What the suites look for in the learner's error messages.
+START_TEST(numbers_in_messages) {
+    char *out;
+
+    course_put(
+        "tests/grade/ch77/lab1_sum.c",
+        "#include \"tests/grade/grade.h\"\n"
+        "static const struct {\n"
+        "    const char *text;\n"
+        "    int64_t number;\n"
+        "    bool has;\n"
+        "} cases[] = {\n"
+        "    {\"14\", 14, true}, {\"14 of 15\", 14, true}, {\"there are 14.\", 14, true},\n"
+        "    {\"(3,2)\", 3, true}, {\"(3,2)\", 2, true}, {\"len=14, n=1\", 14, true},\n"
+        "    {\"0-14\", 14, true}, {\"0..14\", 14, true}, {\"0..14\", 0, true},\n"
+        "    {\"114, 141, 14\", 14, true}, {\"window -1: \", -1, true}, {\"[-1]\", -1, true},\n"
+        "    {\"-9223372036854775808\", INT64_MIN, true},\n"
+        "    {\"9223372036854775807\", INT64_MAX, true},\n"
+        "    {\"\", 0, false}, {\"10\", 1, false}, {\"21\", 1, false}, {\"-1\", 1, false},\n"
+        "    {\"x -1\", 1, false}, {\"1\", -1, false}, {\"2-1\", -1, false},\n"
+        "    {\"0.5\", 5, false}, {\"0.5\", 0, false}, {\".5\", 5, false}, {\"14x\", 14, false},\n"
+        "    {\"14_0\", 14, false}, {\"len_3\", 3, false}, {\"q3\", 3, false}, {\"5e-3\", 3, "
+        "false},\n"
+        "};\n"
+        "static void numbers(void) {\n"
+        "    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {\n"
+        "        grade_case(\"%lld in %s\", (long long)cases[i].number, cases[i].text);\n"
+        "        expect_int(\"has\", grade_has_number(cases[i].text, cases[i].number),\n"
+        "                   cases[i].has);\n"
+        "    }\n"
+        "}\n"
+        "const char grade_title[] = \"numbers\";\n"
+        "const GradeTest grade_tests[] = {{\"numbers\", 1, false, numbers, \"\", NULL},\n"
+        "                                 {NULL, 0, false, NULL, NULL, NULL}};\n");
+    course_put_lab("exercises", NULL, NULL);
+    out = grade_status("--lab 1 ch77", 0);
+    has(out, "1/1");
+    free(out);
 }
 END_TEST
 
@@ -476,11 +577,15 @@ int main(void) {
     tcase_add_test(tests, hints_about_amounts_of_memory);
     tcase_add_test(tests, guard_words_without_sanitizers);
     tcase_add_test(tests, from_takes_labs_and_not_their_header);
+    tcase_add_test(tests, files_beside_the_chapter_are_named);
+    tcase_add_test(tests, untouched_labs_are_brief);
     tcase_add_test(tests, changed_sources_are_rebuilt);
+    tcase_add_test(tests, watch_of_no_such_test);
     tcase_add_test(tests, mistakes_in_the_command);
     // Last, as they have suites of their own.
     tcase_add_test(tests, a_hint_about_nan_stands_alone);
     tcase_add_test(tests, a_changed_input_is_named);
+    tcase_add_test(tests, numbers_in_messages);
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);

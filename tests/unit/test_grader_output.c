@@ -270,6 +270,51 @@ START_TEST(progress_remembers_each_lab) {
 }
 END_TEST
 
+// Questions of chapter 77: a share in percent, one as a plain number, a ratio, bytes.
+static const char ratios[] = "#include \"tests/grade/grade.h\"\n"
+                             "static double q1(void) {\n    return 12.84;\n}\n"
+                             "static double q2(void) {\n    return 0.4923;\n}\n"
+                             "static double q3(void) {\n    return 40.0;\n}\n"
+                             "static double q4(void) {\n    return 335876.0;\n}\n"
+                             "const GradeQuestion grade_questions[] = {\n"
+                             "    {\"q1\", 1, q1, 0.005, \"%\", \"\"},\n"
+                             "    {\"q2\", 1, q2, 0.005, \"\", \"\"},\n"
+                             "    {\"q3\", 1, q3, 0.005, \"FLOP/byte\", \"\"},\n"
+                             "    {\"q4\", 1, q4, 1e-6, \"bytes\", \"\"},\n"
+                             "    {NULL, 0, NULL, 0, NULL, NULL},\n"
+                             "};\n";
+
+static const Answer ratio_answers[] = {
+    {"q1 = 12.84 %", true, "ok   q1"},
+    {"q1 = 0.1284", false, "too small by a factor of 100 (a share, or percent?)"},
+    {"q1 = 778.8 %", false, "the other way round: the reciprocal is asked for"},
+    {"q1 = 7.788", false, "the other way round: the reciprocal is asked for"},
+    {"q1 = 13.1", false, "why:   wrong\n"},
+    {"q2 = 0.4923", true, "ok   q2"},
+    {"q2 = 49.23", false, "too large by a factor of 100 (a share, or percent?)"},
+    {"q2 = 2.031", false, "the other way round: the reciprocal is asked for"},
+    {"q2 = 0.9846", false, "too large by a factor of 2"},
+    {"q3 = 0.025", false, "the other way round: the reciprocal is asked for"},
+    {"q3 = 4000", false, "why:   wrong\n"}, // no share
+    {"q4 = 335,876 B", true, "ok   q4"},
+    {"q4 = 335,876 bytes", true, "ok   q4"},
+    {"q4 = 335,876 b", false, "the unit asked for is bytes, not `b`"},
+};
+
+START_TEST(ratios_and_bytes) {
+    const bool right = ratio_answers[_i].right;
+    char words[] = "--test q1 ch77";
+    char *out;
+
+    words[strlen("--test q")] = ratio_answers[_i].line[1];
+    course_put("tests/grade/ch77/questions.c", ratios);
+    course_put("exercises/ch77/answers.txt", ratio_answers[_i].line);
+    out = grade_status(words, right ? 0 : 1);
+    has(out, ratio_answers[_i].message);
+    free(out);
+}
+END_TEST
+
 START_TEST(units_that_mean_the_same) {
     const char *right[] = {"q1 = 8 FLOP/B\nq2 = 90 keys\n", "q1 = 8 FLOP/byte\nq2 = 90 tokens\n",
                            "q1 = 8\nq2 = 90\n"};
@@ -300,6 +345,7 @@ int main(void) {
     Suite *suite = suite_create("grader_output");
     TCase *tests = tcase_create("grader_output");
     const int answer_count = sizeof(answers) / sizeof(answers[0]);
+    const int ratio_count = sizeof(ratio_answers) / sizeof(ratio_answers[0]);
     SRunner *runner = srunner_create(suite);
     int failed;
 
@@ -314,7 +360,8 @@ int main(void) {
     tcase_add_test(tests, tap_has_its_plan);
     tcase_add_test(tests, gradescope_has_scores);
     tcase_add_test(tests, out_takes_the_report_and_text_stays);
-    tcase_add_test(tests, units_that_mean_the_same); // last: it has questions of its own
+    tcase_add_test(tests, units_that_mean_the_same); // these have questions of their own
+    tcase_add_loop_test(tests, ratios_and_bytes, 0, ratio_count);
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);

@@ -54,6 +54,22 @@ START_TEST(a_course_that_is_right) {
 }
 END_TEST
 
+START_TEST(points_of_the_readme) {
+    char *out;
+
+    put_course(EXERCISE, SOLUTION);
+    course_put("exercises/ch77/README.md", "# Labs\n\n| file | points |\n|---|---|\n"
+                                           "| `lab1_sum.c` | a | sum | 4 |\n"
+                                           "| `answers.txt` | two numbers | 3 |\n");
+    out = grade_status("--prove ch77", 1);
+    has(out, "ok   ch77 lab1: the README tells its 4 points\n");
+    has(out, "FAIL ch77 questions: has 2 points; the table of exercises/ch77/README.md says 3\n");
+    has(out, "\n9 passed, 1 failed\n");
+    free(out);
+    ck_assert_int_eq(unlink("exercises/ch77/README.md"), 0);
+}
+END_TEST
+
 typedef struct Pair {
     const char *exercise;
     const char *solution;
@@ -217,6 +233,7 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_unchecked_fixture(tests, course_enter, course_leave);
     tcase_add_test(tests, a_course_that_is_right);
+    tcase_add_test(tests, points_of_the_readme);
     tcase_add_loop_test(tests, gaps_that_are_not_right, 0, pair_count);
     tcase_add_test(tests, scores_and_answers_that_are_not_right);
     tcase_add_test(tests, an_exercise_that_has_been_worked_on);

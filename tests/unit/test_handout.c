@@ -37,6 +37,7 @@ static char *score_of(const char *copy) {
 
 static void enter(void) {
     ck_assert_int_eq(chdir(root), 0);
+    setenv("BUILD", build, 1);
     shell_run("BUILD='%s' '%s/grade' --from solutions ch02", build, build);
     enter_folder(folder);
 }
@@ -48,13 +49,16 @@ static void set_nothing(const char *copy) {
         copy);
 }
 
-// A course of its own to set things in, so much of it as chapter 2 needs.
+// A course of its own to set things in, so much of it as chapter 2 needs. What is compiled lies in
+// its build/.
 static void make_course(void) {
     shell_run("mkdir course && cd '%s' && tar cf - Makefile LICENSE README.md .gitignore "
               ".clang-format common docs exercises solutions tests/grade tests/instructor "
               "tests/mutants tests/unit chapters/ch02* | tar xf - -C '%s/course'",
               root, folder);
     set_nothing("course");
+    lend_build("course");
+    setenv("BUILD", "build", 1);
 }
 
 START_TEST(a_student_copy_grades_without_answers) {
@@ -112,6 +116,94 @@ START_TEST(a_copy_is_made_only_where_nothing_is) {
 }
 END_TEST
 
+// The links of the copy's pages that lead nowhere, one a line. To be freed.
+static char *dead_links(const char *copy) {
+    return shell_output(
+        "cd '%s' && find . -name '*.md' | while read -r page; do "
+        "grep -oE '\\]\\([^)# ]+' \"$page\" | sed 's/^](//' | grep -v : | while read -r link; do "
+        "[ -e \"${page%%/*}/$link\" ] || echo \"$page $link\"; done; done",
+        copy);
+}
+
+START_TEST(no_link_in_a_copy_is_dead) {
+    char *out;
+
+    enter();
+    shell_run("'%s/tests/instructor/handout.sh' some 1-3 && '%s/tests/instructor/handout.sh' all",
+              root, root);
+    out = dead_links("some");
+    ck_assert_str_eq(out, "");
+    free(out);
+    out = dead_links("all");
+    ck_assert_str_eq(out, "");
+    free(out);
+    shell_run("grep -qF '](../chapters/ch03_merge/README.md)' some/docs/drill.md && "
+              "grep -qF '](../chapters/ch09_paged/README.md)' all/docs/drill.md && "
+              "cmp '%s/docs/drill.md' all/docs/drill.md",
+              root);
+    remove_folder(folder);
+}
+END_TEST
+
+// Where the course is a git checkout, what git does not know stays.
+START_TEST(files_that_git_does_not_know_stay) {
+    char *out;
+
+    if (!works("git --version")) {
+        return;
+    }
+    enter();
+    make_course();
+    shell_run("cd course && git init -q . && git add -A && echo mine >docs/mine.md && "
+              "echo mine >exercises/ch02/mine.c");
+    out = shell_output("course/tests/instructor/handout.sh 'a copy' 2");
+    has(out, "docs/mine.md is not in git: left out\nexercises/ch02/mine.c is not in git: left out");
+    has(out, "/a copy' && make next\n");
+    has(out, "try it: cd '/");
+    free(out);
+    shell_run("cd 'a copy' && ! find . -name 'mine*' | grep . && [ -f docs/drill.md ] && "
+              "[ -f exercises/ch02/.untouched/lab2_resume.c ]");
+    remove_folder(folder);
+}
+END_TEST
+
+// The grader refuses these; so does the handout, and with its words.
+START_TEST(mistakes_in_the_settings_are_told) {
+    static const char *const wrong[][2] = {
+        {"hidden lab1.nix", "lab1 has no test `nix`; its tests are:"},
+        {"Hidden lab1.only_the_sink", "`Hidden` is no setting"},
+        {"foo bar", "`foo` is no setting"},
+        {"points lab1 abc", "points `abc`: expected 0 to 1000"},
+        {"due yesterday", "due `yesterday`: expected a date and a time"},
+        {"hidden lab1.one_block", "`one_block` is the first test of lab1"},
+        {"hidden lab1.a lab1.b lab1.c lab1.d lab1.e lab1.f lab1.g lab1.h lab1.i lab1.j lab1.k "
+         "lab1.l",
+         "expected a setting of at most 12 words"},
+    };
+    char *out;
+
+    enter();
+    make_course();
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        shell_run("printf '# settings\\n%s\\n' >course/tests/grade/ch02/assignment.txt",
+                  wrong[i][0]);
+        ck_assert_int_eq(shell(&out, "course/tests/instructor/handout.sh copy 2"), 2);
+        has(out, "tests/grade/ch02/assignment.txt:2:\n");
+        has(out, wrong[i][1]);
+        free(out);
+        shell_run("[ ! -e copy ]");
+    }
+    ck_assert_int_eq(shell(&out, "course/tests/instructor/gradescope.sh 2 \"$PWD/ag.zip\""), 2);
+    has(out, "expected a setting of at most 12 words");
+    free(out);
+    ck_assert_int_eq(shell(&out, "BUILD=none course/tests/instructor/handout.sh copy 2"), 2);
+    has(out, "there is no none/grade, which checks assignment.txt");
+    free(out);
+    shell_run("[ ! -e ag.zip ] && course/tests/instructor/handout.sh copy 1");
+    remove_folder(folder);
+}
+END_TEST
+
 // What somebody has written into the labs here does not go out, and neither do hidden tests.
 START_TEST(own_work_and_hidden_tests_stay) {
     char *out;
@@ -121,7 +213,9 @@ START_TEST(own_work_and_hidden_tests_stay) {
     shell_run("cd course && cp solutions/ch02/lab1* exercises/ch02 && "
               "printf 'hidden lab1.only_the_sink questions.q2,lab2.every_interruption # both\\n"
               "points lab1.only_the_sink,3\\nhidden questions.q3\\n"
-              "points lab2 26\\n' >tests/grade/ch02/assignment.txt");
+              "# nobody expects lab1.only_the_sink\\n# every_interruption neither\\n"
+              "points lab2 26 # only_the_sink: lab 1\\n# the end\\n' "
+              ">tests/grade/ch02/assignment.txt");
     out = shell_output("course/tests/instructor/handout.sh copy 2");
     has(out, "exercises/ch02/lab1_sink_attention.c has been worked on");
     has(out, "not in the copy, since hidden: lab1.only_the_sink lab2.every_interruption");
@@ -137,7 +231,7 @@ START_TEST(own_work_and_hidden_tests_stay) {
     has(out, "static void test_rows_without_keys");
     free(out);
     out = file_text("copy/tests/grade/ch02/assignment.txt");
-    ck_assert_str_eq(out, "hidden questions.q2\nhidden questions.q3\npoints lab2 26\n");
+    ck_assert_str_eq(out, "hidden questions.q2\nhidden questions.q3\npoints lab2 26\n# the end\n");
     free(out);
     set_nothing("copy");
     lend_build("copy");
@@ -172,6 +266,25 @@ START_TEST(a_hidden_test_that_stays_is_told) {
 }
 END_TEST
 
+// Other strings of the suite that equal its name are no reason to refuse: here "window" of ch07.
+START_TEST(a_hidden_test_may_be_called_as_what_it_tests) {
+    char *out;
+
+    enter();
+    make_course();
+    shell_run("cd course && echo 'hidden lab1.window' >tests/grade/ch07/assignment.txt");
+    out = shell_output("course/tests/instructor/handout.sh copy 7");
+    has(out, "ch07: not in the copy, since hidden: lab1.window");
+    free(out);
+    out = shell_output("cat copy/tests/grade/ch07/lab1*.c");
+    lacks(out, "    {\"window\",");
+    has(out, "\"window\"");
+    has(out, "    {\"sinks_stay_causal\",");
+    free(out);
+    remove_folder(folder);
+}
+END_TEST
+
 START_TEST(gradescope_gets_its_results) {
     json_error_t error;
     json_t *report;
@@ -182,6 +295,12 @@ START_TEST(gradescope_gets_its_results) {
         return;
     }
     enter();
+    ck_assert_int_eq(shell(&out, "'%s/tests/instructor/gradescope.sh' 77", root), 2);
+    ck_assert_str_eq(out, "gradescope: CH=77: there is no chapter 77 here\n");
+    free(out);
+    ck_assert_int_eq(shell(&out, "'%s/tests/instructor/gradescope.sh' ''", root), 2);
+    has(out, "name the chapter: make gradescope CH=05");
+    free(out);
     shell_run(
         "BUILD='%s' '%s/tests/instructor/gradescope.sh' 02 ag.zip && mkdir -p base/submission/w "
         "base/source && python3 -m zipfile -e ag.zip base/source && "
@@ -332,8 +451,12 @@ int main(void) {
     tcase_set_timeout(tests, 1200);
     tcase_add_test(tests, a_student_copy_grades_without_answers);
     tcase_add_test(tests, a_copy_is_made_only_where_nothing_is);
+    tcase_add_test(tests, no_link_in_a_copy_is_dead);
+    tcase_add_test(tests, files_that_git_does_not_know_stay);
+    tcase_add_test(tests, mistakes_in_the_settings_are_told);
     tcase_add_test(tests, own_work_and_hidden_tests_stay);
     tcase_add_test(tests, a_hidden_test_that_stays_is_told);
+    tcase_add_test(tests, a_hidden_test_may_be_called_as_what_it_tests);
     tcase_add_test(tests, gradescope_gets_its_results);
     tcase_add_test(tests, classroom_has_a_step_for_each_test);
     if (getenv("TEST_FULL") != NULL) {

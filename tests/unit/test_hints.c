@@ -292,6 +292,7 @@ int main(void) {
     SRunner *runner;
     int failed;
 
+    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, find_chapters, forget_chapters);
     tcase_add_test(tests, every_lab_has_a_series);
     tcase_add_test(tests, every_series_is_of_a_lab);

@@ -308,6 +308,7 @@ int main(void) {
     tcase_add_loop_test(tcase, correct_dtypes, 0, KERNEL_COUNT);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("planted faults");
+    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, fault_fails, 0, FAULT_COUNT);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

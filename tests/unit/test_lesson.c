@@ -348,6 +348,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("lesson");
     TCase *tests = tcase_create("lesson");
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, check_tells_right_from_wrong);
     tcase_add_test(tests, nans_that_the_inputs_require_are_right);
     tcase_add_test(tests, a_check_is_told_within_80_columns);

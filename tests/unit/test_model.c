@@ -112,6 +112,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("model");
     TCase *cards = tcase_create("cards");
+    tcase_set_timeout(cards, 60);
     tcase_add_test(cards, one_head);
     tcase_add_test(cards, whole_model);
     tcase_add_test(cards, causal_naive);

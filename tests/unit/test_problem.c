@@ -403,12 +403,14 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("problem");
     TCase *seeded = tcase_create("seeded");
+    tcase_set_timeout(seeded, 60);
     tcase_add_test(seeded, random_has_the_shapes);
     tcase_add_test(seeded, random_tensors_and_seeds_are_unrelated);
     tcase_add_test(seeded, random_is_repeatable_and_rounded);
     tcase_add_test(seeded, random_refuses_bad_shapes);
     tcase_add_test(seeded, load_without_files_is_the_seeded_problem);
     TCase *files = tcase_create("files");
+    tcase_set_timeout(files, 60);
     tcase_add_checked_fixture(files, enter, leave);
     tcase_add_test(files, files_decide_the_shape);
     tcase_add_test(files, files_of_every_type);

@@ -73,6 +73,7 @@ int main(void) {
     TCase *tests = tcase_create("read_rate");
     gpu_tests_find();
     suite_add_tcase(suite, tests);
+    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, reads_every_byte, 0, gpu_tests.count);
     tcase_add_loop_test(tests, reads_no_other_sizes, 0, gpu_tests.count);
     tcase_add_loop_test(tests, times_its_runs, 0, gpu_tests.count);

@@ -137,6 +137,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("recorded");
     TCase *rows = tcase_create("rows");
+    tcase_set_timeout(rows, 60);
     tcase_add_checked_fixture(rows, enter, leave);
     tcase_add_test(rows, columns_are_found_by_name);
     tcase_add_test(rows, a_part_of_a_name_is_no_name);

@@ -375,7 +375,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("report");
     TCase *tests = tcase_create("report");
-    tcase_set_timeout(tests, 30);
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, iec);
     tcase_add_test(tests, si);
     tcase_add_test(tests, count);

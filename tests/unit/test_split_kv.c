@@ -309,6 +309,7 @@ int main(void) {
     gpu_tests_find();
     Suite *suite = suite_create("split_kv");
     TCase *tests = tcase_create("split_kv");
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, shares_of_a_wave);
     tcase_add_test(tests, the_choice_is_the_models_best);
     tcase_add_test(tests, splits_of_a_shape);

@@ -385,6 +385,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("tensor");
     TCase *memory = tcase_create("memory");
+    tcase_set_timeout(memory, 60);
     tcase_add_loop_test(memory, layout, 0, TYPES);
     tcase_add_loop_test(memory, starts_as_nan, 0, TYPES);
     tcase_add_loop_test(memory, guards, 0, TYPES);
@@ -394,6 +395,7 @@ int main(void) {
     tcase_add_test(memory, alloc_without_memory);
     suite_add_tcase(suite, memory);
     TCase *shapes = tcase_create("shapes");
+    tcase_set_timeout(shapes, 60);
     tcase_add_test(shapes, shapes_of_a_problem);
     tcase_add_test(shapes, shape_text);
     tcase_add_test(shapes, index_64bit);

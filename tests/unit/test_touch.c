@@ -99,6 +99,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("touch");
     TCase *tests = tcase_create("touch");
+    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, counts_pages_once);
     tcase_add_test(tests, partial_last_page);

@@ -68,9 +68,8 @@ const GradeQuestion grade_questions[] = {
     {"q3", 1, intensity_compulsory, 0.01, "FLOP/byte",
      "4N^2 d FLOP, a multiply-add counting 2, over the bytes of Q, K, V and O."},
     {"q4", 1, intensity_naive, 0.005, "FLOP/byte",
-     "The same FLOP formula over the bytes that naive attention moves, 2 (4N^2 + 4Nd); at this N "
-     "the "
-     "term 4Nd is not small."},
+     "The same FLOP formula over the bytes that naive attention moves, 2 (4N^2 + 4Nd); at this "
+     "N the term 4Nd is not small."},
     {"q5", 1, len_of_tenfold_traffic, 0.005, "queries",
      "Solve 4N^2 + 4Nd = 10 * 4Nd for N; the element size cancels."},
     {"q6", 1, len_that_fits, 0.005, "queries",

@@ -308,9 +308,8 @@ const GradeTest grade_tests[] = {
      "After a block without a visible key m is still -INFINITY, and -INFINITY - -INFINITY is NaN: "
      "give exp another argument there."},
     {"masked_then_very_negative", 1, false, test_masked_then_very_negative,
-     "After a block without a visible key m must stay -INFINITY. Was it replaced by 0, the score "
-     "of "
-     "nothing? Then exp(-200 - 0) is 0."},
+     "After a block without a visible key m must stay -INFINITY. Was it replaced by 0, the "
+     "score of nothing? Then exp(-200 - 0) is 0."},
     {"hidden_keys_hold_nan", 1, false, test_hidden_keys_hold_nan,
      "A key that is not visible is skipped, in K and in V: 0 * NaN is NaN."},
     {"sink_takes_its_share", 1, false, test_sink_takes_its_share,

@@ -263,9 +263,8 @@ const GradeTest grade_tests[] = {
     {"empty_garbage", 1, false, test_empty_garbage,
      "The O of an empty part was perhaps never written. Select it away; 0 * NaN is NaN."},
     {"one_level", 1, false, test_one_level,
-     "i = 0, 2 stride, 4 stride, ... as long as i + stride < parts. Parts without a partner stay "
-     "as "
-     "they are."},
+     "i = 0, 2 stride, 4 stride, ... as long as i + stride < parts. Parts without a partner "
+     "stay as they are."},
     {"four_parts", 1, false, test_four_parts,
      "Strides 1, then 2. Part 2 must hold the merge of 2 and 3 in the end."},
     {"ragged_counts", 2, false, test_ragged_counts,

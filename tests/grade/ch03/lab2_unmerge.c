@@ -266,8 +266,7 @@ const GradeTest grade_tests[] = {
      "Right by hand and wrong here: see the dimension and the amplification of the case."},
     {"chunk_by_chunk", 2, false, test_chunk_by_chunk,
      "Each removal starts from the last one's keys, LSE and O. The last chunk's LSE and what "
-     "remains "
-     "of the whole differ by rounding; that everything goes is seen from the keys."},
+     "remains of the whole differ by rounding; that everything goes is seen from the keys."},
     {"everything", 1, true, test_everything,
      "part->keys == whole->keys: keys 0, LSE -INFINITY, O 0, without a look at the LSE."},
     {"empty_part", 1, true, test_empty_part,

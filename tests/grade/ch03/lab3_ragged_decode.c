@@ -300,9 +300,8 @@ const GradeTest grade_tests[] = {
     {"unequal_chunks", 1, false, test_unequal_chunks,
      "All scores are equal, so every key weighs the same: a part with 7 keys weighs 7 times one."},
     {"large_scores", 1, false, test_large_scores,
-     "exp(1000) overflows and exp(-200) is 0: take the largest LSE of all parts off before exp, "
-     "and "
-     "add it to the log in the end."},
+     "exp(1000) overflows and exp(-200) is 0: take the largest LSE of all parts off before "
+     "exp, and add it to the log in the end."},
     {"empty_chunks", 1, false, test_empty_chunks,
      "An empty chunk has LSE -INFINITY and an O that nobody wrote: leave it out of the sums."},
     {"more_splits_than_keys", 1, false, test_more_splits_than_keys,

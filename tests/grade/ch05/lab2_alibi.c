@@ -18,7 +18,7 @@ typedef struct Problem {
     Alibi shape;
     float *q, *k, *v;
     double *o, *lse;
-    double o_tolerance, lse_tolerance; // of a LSE its own rounding is added
+    double o_tolerance, lse_tolerance; // see attention_values.h
 } Problem;
 
 static size_t rows_of(const Alibi *a) {
@@ -120,7 +120,7 @@ static void expect_problem(const KernelRun *run, Problem *p) {
         }
         snprintf(what, sizeof(what), "lse[batch %zu][head %zu][row %zu]", batch,
                  head % (size_t)a.heads, row);
-        expect_value(what, (double)lse[r], p->lse[r], p->lse_tolerance + fabs(p->lse[r]) * 0x1p-22);
+        expect_lse(what, (double)lse[r], p->lse[r], p->lse_tolerance);
     }
     grade_device_free();
 }
@@ -173,6 +173,13 @@ static void test_one_query(void) {
     for (KernelRun run = {0}; grade_plain_run(&run);) {
         grade_case("1 head, 1 query, 3 keys of 0, values 0, 1, 2: slope 1/256; %s", run.order);
         expect_bias_alone(&run, shape_of(1, 1, 1, 3, 1, 1.0f));
+
+        Problem p = make_problem(shape_of(1, 1, 1, 2, 1, 1.0f));
+        p.q[0] = 1.0f;
+        p.k[0] = 1.5f, p.k[1] = 2.75f;
+        p.v[0] = 0.0f, p.v[1] = 1.0f;
+        grade_case("1 query, 2 keys: q k = 1.5 and 2.75, values 0 and 1; %s", run.order);
+        expect_problem(&run, &p);
     }
 }
 
@@ -216,7 +223,7 @@ static void test_lengths_differ(void) {
 }
 
 static void test_shapes(void) {
-    const int sizes[][5] = {{1, 2, 33, 33, 7},  {1, 1, 5, 65, 40}, {2, 1, 34, 31, 64},
+    const int sizes[][5] = {{1, 2, 33, 33, 7},  {1, 1, 5, 65, 40}, {2, 1, 34, 63, 64},
                             {1, 3, 1, 100, 33}, {1, 1, 64, 64, 8}, {2, 3, 9, 20, 72}};
     for (KernelRun run = {0}; grade_plain_run(&run);) {
         for (int i = 0; i < 6; i++) {
@@ -254,7 +261,7 @@ static void test_hidden_nan(void) {
 // ---- the trace ----------------------------------------------------------------------------------
 
 static void test_nothing_outside(void) {
-    const int sizes[][5] = {{1, 2, 33, 40, 5}, {2, 1, 3, 34, 33}, {1, 1, 35, 20, 8}};
+    const int sizes[][5] = {{1, 2, 33, 40, 5}, {2, 1, 3, 34, 33}, {1, 1, 35, 50, 8}};
     for (KernelRun run = {0}; grade_traced_run(&run);) {
         for (int i = 0; i < 3; i++) {
             const int *s = sizes[i];
@@ -302,8 +309,13 @@ static void test_errors_are_returned(void) {
     a.o = a.lse = memory;
     grade_case("65,536 heads: a grid has at most 65,535 blocks along y");
     expect_refused(builds[run.target](&a, NULL), "status");
-    grade_case("65,536 heads of d = 128");
     a.dim = 128;
+    a.heads = 1;
+    grade_case("1 head of d = 128, and SHARED_OPT_IN fails");
+    grade_fail_opt_in();
+    expect_opt_in_failed(builds[run.target](&a, NULL), "status");
+    a.heads = 65536;
+    grade_case("65,536 heads of d = 128");
     expect_refused(builds[run.target](&a, NULL), "status");
     grade_download(&none, memory, sizeof(none));
     if (!isnan(none)) {
@@ -314,8 +326,8 @@ static void test_errors_are_returned(void) {
 
 const GradeTest grade_tests[] = {
     {"one_query", 1, false, test_one_query,
-     "The scores are slope * (j - i - (S - T)): -2/256, -1/256 and 0 here, whose weights hardly "
-     "differ. O is acc / l, lse is m + log(l)."},
+     "The bias slope * (j - i - (S - T)) is -2/256, -1/256 and 0 for 3 keys, so that their weights "
+     "hardly differ. O is acc / l, lse is m + log(l)."},
     {"slopes", 2, false, test_slopes,
      "2^(-8 (h + 1) / H) with h from 0 on. blockIdx.y counts the heads of all batch entries; the "
      "slope is that of the head within its entry."},
@@ -333,8 +345,7 @@ const GradeTest grade_tests[] = {
      "SHARED_OPT_IN(alibi_kernel, shared_bytes) comes before LAUNCH."},
     {"hidden_nan", 1, false, test_hidden_nan,
      "A NaN that the row sees makes its sum NaN, and must reach the result: only a sum of 0 is "
-     "that "
-     "of a row without keys."},
+     "that of a row without keys."},
     {"nothing_outside", 1, false, test_nothing_outside,
      "The last block has rows that do not exist; storing them writes into the next head, or behind "
      "the tensor."},

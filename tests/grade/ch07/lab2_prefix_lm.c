@@ -212,8 +212,7 @@ const GradeTest grade_tests[] = {
      "the next. Which query of the tile sees most, and which least?"},
     {"prefix_border", 1, false, test_prefix_border,
      "The border of the prefix need not be one of tiles. A tile is skipped only when its last "
-     "query "
-     "does not see its first key, and full only when its first query sees its last key."},
+     "query does not see its first key, and full only when its first query sees its last key."},
     {"bottom_right", 1, false, test_bottom_right,
      "The last query's own key is the last key, in row_end as well as in prefix_sees."},
     {"tails", 1, false, test_tails,

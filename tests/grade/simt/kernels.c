@@ -3,6 +3,7 @@
 #include "tests/grade/kernels.h"
 
 #include "common/simt/internal.h"
+#include "common/simt/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,33 @@ void expect_refused(AttnStatus status, const char *what) {
     if (simt_finding()->kind != SIMT_LAUNCH_LIMIT) {
         grade_fail("%s: got %s (%s), expected the launch's own error", what,
                    attn_status_name(status), attn_last_error());
+    }
+}
+
+// The linker sends SHARED_OPT_IN here (--wrap).
+AttnStatus __real_simt_shared_opt_in(SimtKernel kernel, size_t bytes, const char *file, int line);
+AttnStatus __wrap_simt_shared_opt_in(SimtKernel kernel, size_t bytes, const char *file, int line);
+
+static bool opt_in_fails;
+
+void grade_fail_opt_in(void) {
+    opt_in_fails = true;
+}
+
+AttnStatus __wrap_simt_shared_opt_in(SimtKernel kernel, size_t bytes, const char *file, int line) {
+    const AttnStatus status = __real_simt_shared_opt_in(kernel, bytes, file, line);
+
+    if (status != ATTN_OK || !opt_in_fails) {
+        return status;
+    }
+    opt_in_fails = false;
+    return attn_fail(ATTN_ERR_CUDA, "%s:%d: SHARED_OPT_IN of %s failed for the test", file, line,
+                     kernel.name);
+}
+
+void expect_opt_in_failed(AttnStatus status, const char *what) {
+    if (status == ATTN_OK) {
+        grade_fail("%s: got ATTN_OK, expected the error that SHARED_OPT_IN gave", what);
     }
 }
 
