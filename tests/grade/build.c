@@ -35,7 +35,7 @@ Names compiler_command(void) {
     Names argv = {0};
 
     add_words(&argv, options.compiler);
-    add_words(&argv, "-std=c11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -I. "
+    add_words(&argv, "-std=c11 -D_GNU_SOURCE -O1 -g1 -fno-omit-frame-pointer -I. "
                      "-fdiagnostics-color=never");
     add_words(&argv, sanitizer_flags());
     add_words(&argv, options.trace_compiler != NULL ? "-DGPU_HAVE_TRACE=1" : "-DGPU_HAVE_TRACE=0");
@@ -60,7 +60,7 @@ static Names trace_command(void) {
     Names argv = {0};
 
     add_words(&argv, options.trace_compiler);
-    add_words(&argv, "-x c -std=gnu11 -D_GNU_SOURCE -I. -O2 -g -ffp-contract=fast "
+    add_words(&argv, "-x c -std=gnu11 -D_GNU_SOURCE -I. -O2 -g1 -ffp-contract=fast "
                      "-fsanitize=thread -fno-tree-sra --param tsan-instrument-func-entry-exit=0 "
                      "-DSIMT_UNIT=lab_trace -DSIMT_TRACED=1 -DGPU_HAVE_TRACE=1 -DGPU_HAVE_CUDA=0 "
                      "-fdiagnostics-color=never -w");

@@ -160,7 +160,7 @@ START_TEST(an_interrupt_leaves_no_half_result) {
     }
     enter();
     shell_run("cp -r right subs/ann");
-    free(grade_class("--test-timeout 20", 0));
+    free(grade_class("--test-timeout 6", 0));
     course_put_lab("subs/slow", "for (;;) { pause(); } return a + b;", NULL);
     run = fork();
     if (run == 0) {
@@ -182,7 +182,7 @@ START_TEST(an_interrupt_leaves_no_half_result) {
     out = shell_output("ls results results/.gradebook/slots");
     lacks(out, "slow");
     free(out);
-    out = grade_class("--test-timeout 20", 0);
+    out = grade_class("--test-timeout 6", 0);
     has(out, "slow                     2/6");
     free(out);
     course_leave();

@@ -330,22 +330,33 @@ static Tensor seeded_output(int index, const char *seed) {
     return read_array("o.npy");
 }
 
+// Without TEST_FULL the programs share the cases that each of them costs a second: one runs those
+// of an even number, the next one the others.
+static bool is_mine(int program, int number) {
+    return getenv("TEST_FULL") != NULL || program % 2 == number % 2;
+}
+
 START_TEST(shape_and_seed_decide_the_output) {
-    Tensor one = seeded_output(_i, "1"), again = seeded_output(_i, "1");
-    Tensor two = seeded_output(_i, "2");
+    Tensor one = seeded_output(_i, "1");
     const int64_t dims[] = {2, 4, 3, 8};
     for (int axis = 0; axis < 4; axis++) {
         ck_assert_int_eq(one.dims[axis], dims[axis]);
     }
     size_t bytes = one.count * sizeof(float);
-    ck_assert_int_eq(memcmp(one.data, again.data, bytes), 0);
-    ck_assert_int_ne(memcmp(one.data, two.data, bytes), 0);
     for (size_t i = 0; i < one.count; i++) {
         ck_assert(isfinite(tensor_get(&one, i)));
     }
+    if (is_mine(_i, 0)) {
+        Tensor again = seeded_output(_i, "1");
+        ck_assert_int_eq(memcmp(one.data, again.data, bytes), 0);
+        tensor_free(&again);
+    }
+    if (is_mine(_i, 1)) {
+        Tensor two = seeded_output(_i, "2");
+        ck_assert_int_ne(memcmp(one.data, two.data, bytes), 0);
+        tensor_free(&two);
+    }
     tensor_free(&one);
-    tensor_free(&again);
-    tensor_free(&two);
 }
 END_TEST
 
@@ -353,9 +364,11 @@ START_TEST(empty_dimensions_run) {
     const char *lines[] = {"--quick --repeats 1 --batch 0", "--quick --repeats 1 --queries 0",
                            "--quick --repeats 1 --keys 0 --queries 4 --out o.npy"};
     for (int i = 0; i < 3; i++) {
-        Captured captured = run_well(_i, lines[i]);
-        ck_assert_ptr_null(strstr(captured.out, "nan"));
-        captured_free(&captured);
+        if (i == 2 || is_mine(_i, i)) {
+            Captured captured = run_well(_i, lines[i]);
+            ck_assert_ptr_null(strstr(captured.out, "nan"));
+            captured_free(&captured);
+        }
     }
     Tensor o = read_array("o.npy");
     for (size_t i = 0; i < o.count; i++) {
@@ -395,14 +408,9 @@ END_TEST
 // ---- CSV and plots ------------------------------------------------------------------------------
 
 // The CSV of a run that also asks for a plot, where there is no gnuplot.
-START_TEST(csv_is_a_table) {
-    setenv("PATH", "/nonexistent", 1);
-    Captured captured = run_well(_i, "--quick --plot --csv t.csv");
-    ck_assert_ptr_nonnull(strstr(captured.out, "gnuplot is not installed"));
-    ck_assert_ptr_nonnull(strstr(captured.out, "gnuplot-nox"));
-    captured_free(&captured);
-    ck_assert_int_eq(files_written(), 1);
-    FILE *file = fopen("t.csv", "r");
+// A heading and rows of as many cells.
+static void check_table(const char *path) {
+    FILE *file = fopen(path, "r");
     ck_assert_ptr_nonnull(file);
     char line[1024];
     int rows = 0, columns = 0;
@@ -420,6 +428,27 @@ START_TEST(csv_is_a_table) {
     ck_assert_int_ge(columns, 2);
     ck_assert_int_ge(rows, 2);
 }
+
+static bool has_gnuplot(void) {
+    Captured found = capture_program((const char *[]){"/bin/sh", "-c", "command -v gnuplot", NULL});
+    const bool has = found.status == 0;
+    captured_free(&found);
+    return has;
+}
+
+// One program stands for all where the others' plots can be drawn.
+START_TEST(a_missing_gnuplot_is_said) {
+    if (_i > 0 && has_gnuplot() && getenv("TEST_FULL") == NULL) {
+        return;
+    }
+    setenv("PATH", "/nonexistent", 1);
+    Captured captured = run_well(_i, "--quick --plot --csv t.csv");
+    ck_assert_ptr_nonnull(strstr(captured.out, "gnuplot is not installed"));
+    ck_assert_ptr_nonnull(strstr(captured.out, "gnuplot-nox"));
+    captured_free(&captured);
+    ck_assert_int_eq(files_written(), 1);
+    check_table("t.csv");
+}
 END_TEST
 
 START_TEST(plots_need_the_course_folder) {
@@ -435,11 +464,8 @@ START_TEST(plots_need_the_course_folder) {
 END_TEST
 
 START_TEST(plots_are_drawn) {
-    Captured found = capture_program((const char *[]){"/bin/sh", "-c", "command -v gnuplot", NULL});
-    bool present = found.status == 0;
-    captured_free(&found);
-    if (!present) {
-        return; // csv_is_a_table covers this machine
+    if (!has_gnuplot()) {
+        return; // a_missing_gnuplot_is_said covers this machine
     }
     Captured captured = run_well(_i, "--quick --plot");
     ck_assert_ptr_null(strstr(captured.out, "gnuplot"));
@@ -459,6 +485,7 @@ START_TEST(plots_are_drawn) {
         line = strstr(line + 1, "plot: build/plots/");
     }
     captured_free(&captured);
+    check_table("t.csv");
 }
 END_TEST
 
@@ -480,7 +507,7 @@ int main(void) {
     tcase_add_loop_test(tests, a_nan_in_a_file_reaches_its_row, 0, program_count);
     tcase_add_loop_test(tests, lost_output_is_a_failure, 0, program_count);
     tcase_add_loop_test(tests, plots_need_the_course_folder, 0, program_count);
-    tcase_add_loop_test(tests, csv_is_a_table, 0, program_count);
+    tcase_add_loop_test(tests, a_missing_gnuplot_is_said, 0, program_count);
     tcase_add_loop_test(tests, plots_are_drawn, 0, program_count);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
