@@ -58,6 +58,11 @@ float *grade_device_floats(const char *name, const float *host, size_t count);
 
 void grade_download(void *host, const void *device, size_t bytes);
 
+// Writes to device memory that grade_device gave, or to a part of it: other values, or one byte
+// again and again.
+void grade_upload(void *device, const void *host, size_t bytes);
+void grade_fill(void *device, int byte, size_t bytes);
+
 // Fails when an input was changed; frees all device memory.
 void grade_device_free(void);
 

@@ -25,6 +25,12 @@ for suite in "$BUILD"/tests/unit/test_ch0[5-9]* "$BUILD"/tests/unit/test_ch1* \
     report "$name" $?
     grep -E '^[0-9]+%: Checks' "$out/$name.txt"
 done
+if command -v "${NVCC:-nvcc}" >/dev/null; then
+    tests/peers/labs.sh >"$out/labs.txt" 2>&1
+    report "the labs' solutions" $?
+else
+    echo "nvcc is not installed: the labs' solutions were not run"
+fi
 if command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck; do
         for sizes in '160 64' '77 131' '700 128'; do

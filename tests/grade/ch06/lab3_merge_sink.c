@@ -22,12 +22,6 @@ typedef struct Device {
     float *o, *lse; // [heads][dim], [heads]: the results, on the host
 } Device;
 
-static void require_gpu(AttnStatus status) {
-    if (status != ATTN_OK) {
-        grade_fail("the suite could not prepare the test: %s", attn_last_error());
-    }
-}
-
 // Inputs alone.
 static Device inputs_to_device(const Problem *p) {
     const size_t heads = (size_t)p->shape.heads, dim = (size_t)p->shape.dim;
@@ -53,17 +47,16 @@ static Device to_device(const Problem *p) {
     d.decode.part_lse = grade_device_floats("part_lse", NULL, heads * parts);
     d.decode.counters = grade_device("counters", NULL, heads, sizeof(unsigned));
     // NaN that was written, as by a launch before: garbage, but legal to read.
-    require_gpu(
-        gpu_fill(GPU_SIMT, d.decode.part_o, 0xFF, heads * parts * dim * sizeof(float), NULL));
-    require_gpu(gpu_fill(GPU_SIMT, d.decode.counters, 0, heads * sizeof(unsigned), NULL));
+    grade_fill(d.decode.part_o, 0xFF, heads * parts * dim * sizeof(float));
+    grade_fill(d.decode.counters, 0, heads * sizeof(unsigned));
     return d;
 }
 
 static void launch(const KernelRun *run, Device *d) {
     const size_t heads = (size_t)d->decode.heads, dim = (size_t)d->decode.dim;
     const size_t bytes = heads * dim * sizeof(float);
-    require_gpu(gpu_fill(GPU_SIMT, d->decode.o, 0xFF, bytes, NULL));
-    require_gpu(gpu_fill(GPU_SIMT, d->decode.lse, 0xFF, heads * sizeof(float), NULL));
+    grade_fill(d->decode.o, 0xFF, bytes);
+    grade_fill(d->decode.lse, 0xFF, heads * sizeof(float));
     expect_launch(builds[run->target](&d->decode, NULL));
     grade_download(d->o, d->decode.o, bytes);
     grade_download(d->lse, d->decode.lse, heads * sizeof(float));

@@ -15,12 +15,6 @@ static Places *const places_builds[] = GPU_BUILDS(gather_places);
 
 // ---- a run --------------------------------------------------------------------------------------
 
-static void require_gpu(AttnStatus status) {
-    if (status != ATTN_OK) {
-        grade_fail("the suite could not prepare the test: %s", attn_last_error());
-    }
-}
-
 // What was expected at element e of k or v: NaN outside of the arrays.
 static float expected_at(const Problem *p, size_t e, int part, char *what, size_t size) {
     const PagedGather *s = &p->shape;
@@ -67,11 +61,10 @@ static void upload_inputs(const Problem *p, bool all, PagedGather *g) {
     int32_t *table = grade_device("table", NULL, table_count, sizeof(int32_t));
     for (int b = 0; b < g->batch; b++) {
         const size_t row = (size_t)b * (size_t)g->columns;
-        require_gpu(gpu_upload(GPU_SIMT, table + row, p->table + row,
-                               (size_t)pages_in_use(p, b) * sizeof(int32_t)));
+        grade_upload(table + row, p->table + row, (size_t)pages_in_use(p, b) * sizeof(int32_t));
         for (int t = 0; t < p->lens[b]; t++) {
             const size_t at = token_begin(p, b, t);
-            require_gpu(gpu_upload(GPU_SIMT, kv + at, p->kv + at, token * sizeof(float)));
+            grade_upload(kv + at, p->kv + at, token * sizeof(float));
         }
     }
     g->kv = kv;

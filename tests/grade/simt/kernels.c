@@ -181,6 +181,14 @@ void grade_download(void *host, const void *device, size_t bytes) {
     require_gpu(gpu_download(GPU_SIMT, host, device, bytes));
 }
 
+void grade_upload(void *device, const void *host, size_t bytes) {
+    require_gpu(gpu_upload(GPU_SIMT, device, host, bytes));
+}
+
+void grade_fill(void *device, int byte, size_t bytes) {
+    require_gpu(gpu_fill(GPU_SIMT, device, byte, bytes, NULL));
+}
+
 void grade_device_free(void) {
     for (int i = 0; i < memory_count; i++) {
         const DeviceMemory *m = &memory[i];

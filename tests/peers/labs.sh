@@ -1,0 +1,54 @@
+#!/bin/sh
+# Runs the suites of the kernel labs with the solutions on a GPU: every test that does not need the
+# tracer. TOOL='compute-sanitizer --report-api-errors no --require-cuda-init no --error-exitcode 1'
+# runs each test under it: some tests have a launch refused, some launch nothing.
+#   make lib && tests/peers/labs.sh [DIR]     DIR/chNN/: the labs' files (solutions)
+# BUILD names the build directory. Exit status 0: no test failed.
+set -u
+from=${1:-solutions}
+BUILD=${BUILD:-build}
+NVCC=${NVCC:-nvcc}
+arch=${CUDA_ARCHS:-native}
+cuda=$(dirname "$(dirname "$(command -v "$NVCC")")")
+out=$BUILD/gpu_labs
+mkdir -p "$out"
+failed=0
+common='-D_GNU_SOURCE -I. -O1 -g -w -DGPU_HAVE_CUDA=1 -DGPU_HAVE_TRACE=0'
+for file in tests/grade/harness.c tests/peers/lab_kernels.c; do
+    # shellcheck disable=SC2086
+    gcc -std=c11 $common -c -o "$out/$(basename "$file" .c).o" "$file" || exit 2
+done
+for lab in "$from"/ch*/*.cu; do
+    chapter=$(basename "$(dirname "$lab")")
+    name=$(basename "$lab" .cu)
+    unit=$out/$chapter.$name
+    # shellcheck disable=SC2086
+    "$NVCC" -std=c++17 -I. "-Iexercises/$chapter" -O3 -lineinfo --expt-relaxed-constexpr \
+        "-arch=$arch" -c -o "$unit.cuda.o" "$lab" &&
+        gcc -x c -std=gnu11 -ffp-contract=fast -DSIMT_UNIT=lab_simt $common \
+            "-Iexercises/$chapter" -c -o "$unit.simt.o" "$lab" &&
+        gcc -std=c11 $common "-Iexercises/$chapter" -c -o "$unit.suite.o" \
+            "tests/grade/$chapter/$name.c" &&
+        g++ -o "$unit" "$unit".*.o "$out/harness.o" "$out/lab_kernels.o" "$BUILD/libcommon.a" \
+            "-L$cuda/lib64" -lcudart_static -ldl -lrt -lpthread -lm -fopenmp || {
+        failed=$((failed + 1))
+        continue
+    }
+    passed=0
+    missing=0
+    for test in $(sed -n 's/^ *{"\([a-z0-9_]*\)".*/\1/p' "tests/grade/$chapter/$name.c"); do
+        # shellcheck disable=SC2086
+        said=$(timeout 120 ${TOOL:-} "$unit" --run "$test" 2>&1)
+        status=$?
+        case $status,$said in
+            0,*passed*) passed=$((passed + 1)) ;;
+            *'not run'*) missing=$((missing + 1)) ;;
+            *)
+                failed=$((failed + 1))
+                printf 'FAIL %s %s %s (status %s)\n%s\n' "$chapter" "$name" "$test" "$status" "$said"
+                ;;
+        esac
+    done
+    echo "$chapter $name: $passed tests passed, $missing need the tracer"
+done
+[ "$failed" -eq 0 ]
