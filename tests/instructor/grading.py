@@ -154,10 +154,11 @@ def run_limited(words, cwd, environment, slot, limits, prepare_child):
             selector.register(process.stdout, selectors.EVENT_READ, (out, OUTPUT_BYTES))
             selector.register(process.stderr, selectors.EVENT_READ, (err, ERROR_BYTES))
             while selector.get_map():
-                ready = selector.select(0.05)
+                ended = process.poll() is not None  # before the look: it may write, then end
+                ready = selector.select(0 if ended else 0.05)
                 for key, _ in ready:
                     read_pipe(selector, key, *key.data)
-                if not ready and process.poll() is not None:
+                if ended and not ready:
                     break  # what still holds the pipes is no part of the grader
                 look(slot, limits, begin, state)
         while process.poll() is None:
