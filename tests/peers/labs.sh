@@ -8,7 +8,8 @@ set -u
 from=${1:-solutions}
 BUILD=${BUILD:-build}
 NVCC=${NVCC:-nvcc}
-arch=${CUDA_ARCHS:-native}
+arch=native # or the last of CUDA_ARCHS, which are written as for make: '80 90a'
+[ -z "${CUDA_ARCHS:-}" ] || arch=sm_${CUDA_ARCHS##* }
 cuda=$(dirname "$(dirname "$(command -v "$NVCC")")")
 out=$BUILD/gpu_labs
 mkdir -p "$out"
