@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the suites of the kernel labs with the solutions on a GPU: every test that does not need the
-# tracer. TOOL='compute-sanitizer --report-api-errors no --require-cuda-init no --error-exitcode 1'
-# runs each test under it: some tests have a launch refused, some launch nothing.
+# tracer. With TOOL='compute-sanitizer --tool memcheck --error-exitcode 1' each test runs under
+# it; then two tests of chapter 5's lab 0 count as failed: one has a launch refused, one launches nothing.
 #   make lib && tests/peers/labs.sh [DIR]     DIR/chNN/: the labs' files (solutions)
 # BUILD names the build directory. Exit status 0: no test failed.
 set -u
