@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs the suites of the kernel labs with the solutions on a GPU: every test that does not need the
-# tracer. With TOOL='compute-sanitizer --tool memcheck --error-exitcode 1' each test runs under
-# it; then two tests of chapter 5's lab 0 count as failed: one has a launch refused, one launches nothing.
-#   make lib && tests/peers/labs.sh [DIR]     DIR/chNN/: the labs' files (solutions)
+# tracer. With TOOL='compute-sanitizer --tool memcheck --error-exitcode 1' each test runs under it;
+# then two tests of chapter 5's lab 0 count as failed: one has a launch refused, one launches nothing.
+#   make peers && tests/peers/labs.sh [DIR]     DIR/chNN/: the labs' files (solutions)
 # BUILD names the build directory. Exit status 0: no test failed.
 set -u
 from=${1:-solutions}
